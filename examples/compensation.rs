@@ -7,6 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lock_token_testing::Embedded;
 use locker::workflow::{Compensated, Compensation, Flow, Outcome, StepAttempt, Stop, Workflow, Workflows};
 use locker::{BoxError, Failure};
+use serde::{Deserialize, Serialize};
+
+/// How the steps of a trip are compensated.
+#[derive(Serialize, Deserialize)]
+enum Undo {
+    Refund { cents: u64 },
+}
 
 /// A trip, with the books of a bank that stands for your provider.
 #[derive(Default)]
@@ -36,23 +43,21 @@ impl Workflow for Trip {
     type Output = String;
 
     async fn run(&self, flow: &Flow, cents: u64) -> Result<String, Stop> {
-        // The closure may be called again, so it borrows, and what is async is a method.
-        let charge = flow.once("charge").input(&cents).compensate("refund", &cents);
-        let receipt = charge.run(|attempt| self.charge(attempt, cents)).await?;
+        let charge = flow.once("charge").input(&cents).compensate(&Undo::Refund { cents });
+        let receipt = charge.run(async |attempt| self.charge(attempt, cents).await).await?;
         // A permanent failure that is passed on compensates what was done, last step first.
-        let seat = flow.once("reserve").run(|_| self.reserve()).await?;
+        let seat = flow.once("reserve").run(async |_| self.reserve().await).await?;
         Ok(format!("seat {seat}, {receipt}"))
     }
 
     async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
-        let stored = |error| Failure::needs_operator(format!("{}: {error}", compensation.step()));
-        let cents: u64 = compensation.input().map_err(stored)?;
+        let Undo::Refund { cents } = compensation.undo()?;
         // Without a result it is unknown whether the bank charged. Ask it first, as in the example
         // `probe`.
-        if compensation.result::<String>().map_err(stored)?.is_none() {
+        if compensation.result::<String>()?.is_none() {
             return Err(Failure::in_doubt("it is unknown whether the bank charged".to_owned()));
         }
-        self.enter(format!("{} {cents} under {}", compensation.name(), compensation.idempotency_key()));
+        self.enter(format!("refund {cents} under {}", compensation.idempotency_key()));
         Ok(Compensated::Done)
     }
 }

@@ -18,7 +18,7 @@ impl Workflow for Ship {
 
     async fn run(&self, flow: &Flow, address: String) -> Result<String, Stop> {
         let label = format!("label of {} for {address}", self.carrier);
-        flow.once("label").input(&address).run(|_| async { Ok::<_, Failure>(label.clone()) }).await
+        flow.once("label").input(&address).run(|_| async { Ok(label.clone()) }).await
     }
 }
 

@@ -11,11 +11,14 @@ use locker::workflow::{
 };
 use locker::{BoxError, Class, Classify, Intervened, Operator};
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 /// An error of the carrier. Its class decides what happens to the step.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Error, Serialize, Deserialize)]
 enum CarrierError {
+    #[error("the carrier is busy")]
     Busy,
+    #[error("the carrier did not reply")]
     NoReply,
 }
 
@@ -32,6 +35,14 @@ impl Classify for CarrierError {
     }
 }
 
+fn rate(attempt: u32) -> Result<u64, CarrierError> {
+    if attempt == 1 { Err(CarrierError::Busy) } else { Ok(490) }
+}
+
+fn label() -> Result<String, CarrierError> {
+    Err(CarrierError::NoReply)
+}
+
 struct Ship;
 
 impl Workflow for Ship {
@@ -42,14 +53,10 @@ impl Workflow for Ship {
     async fn run(&self, flow: &Flow, address: String) -> Result<String, Stop> {
         // A request for a rate has no effect, so the step may run again.
         let policy = RetryPolicy::default().max_attempts(5).initial_interval(Duration::from_millis(1));
-        let rate = |attempt: locker::workflow::StepAttempt| async move {
-            if attempt.number() == 1 { Err(CarrierError::Busy) } else { Ok(490_u64) }
-        };
-        let cents = flow.step("rate").retry(policy).run(rate).await?;
+        let cents = flow.step("rate").retry(policy).run(async |it| Ok(rate(it.number())?)).await?;
         // The carrier does not recognise a key, so only an operator can find out if a label exists.
-        let label =
-            flow.once("label").input(&address).run(|_| async { Err::<String, _>(CarrierError::NoReply) });
-        Ok(format!("{}, for {cents}", label.await?))
+        let label = flow.once("label").input(&address).run(async |_| Ok(label()?)).await?;
+        Ok(format!("{label}, for {cents}"))
     }
 
     /// An operator decides about a workflow that used up its attempts.

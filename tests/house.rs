@@ -256,7 +256,8 @@ fn every_public_error_answers_a_question_of_a_caller() {
     let mut errors = BTreeSet::new();
     for (_, text) in sources().into_iter().filter(|(file, _)| file.starts_with("locker/src")) {
         let derived = text.split("thiserror::Error)]").skip(1).filter_map(|rest| {
-            rest.lines().find_map(|line| line.strip_prefix("pub struct ").or(line.strip_prefix("pub enum ")))
+            let item = rest.lines().find(|line| line.contains("struct ") || line.contains("enum "))?;
+            item.strip_prefix("pub struct ").or(item.strip_prefix("pub enum "))
         });
         let written = text.split("std::error::Error for ").skip(1);
         for rest in derived.chain(written) {

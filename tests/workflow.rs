@@ -23,6 +23,8 @@ mod by_time;
 mod changed;
 #[path = "workflow/closed_again.rs"]
 mod closed_again;
+#[path = "workflow/code_errors.rs"]
+mod code_errors;
 #[path = "workflow/compensate.rs"]
 mod compensate;
 #[path = "workflow/completer.rs"]
@@ -137,6 +139,8 @@ mod time_is_up;
 mod time_left;
 #[path = "workflow/timeline.rs"]
 mod timeline;
+#[path = "workflow/timers.rs"]
+mod timers;
 #[path = "workflow/unread_lists.rs"]
 mod unread_lists;
 #[path = "workflow/values.rs"]

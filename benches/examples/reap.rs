@@ -13,8 +13,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use locker::Settings;
 use locker::workflow::{Completer, Flow, Reaper, Stop, Workflow, Workflows};
-use locker::{Failure, Settings};
 use locker_tests::{Bench, Exchange, Wire};
 use nix::time::{ClockId, clock_gettime};
 use tokio::time::Instant;
@@ -33,7 +33,7 @@ impl Workflow for Job {
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         for step in 0..STEPS {
-            flow.step(format!("step#{step}")).run(|_| async { Ok::<_, Failure>(step) }).await?;
+            flow.step(format!("step#{step}")).run(|_| async { Ok(step) }).await?;
         }
         Ok(())
     }

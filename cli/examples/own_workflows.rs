@@ -3,7 +3,6 @@
 
 use std::process::ExitCode;
 
-use locker::Failure;
 use locker::workflow::{Flow, Stop, Workflow};
 use locker_cli::Registry;
 
@@ -17,7 +16,7 @@ impl Workflow for Greet {
     async fn run(&self, flow: &Flow, name: String) -> Result<String, Stop> {
         let greet = |_| async {
             tracing::info!(%name, "greeting");
-            Ok::<_, Failure>(format!("hello, {name}"))
+            Ok(format!("hello, {name}"))
         };
         flow.step("greet").run(greet).await
     }

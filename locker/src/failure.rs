@@ -160,12 +160,12 @@ impl<E> Failure<E> {
     }
 }
 
-/// Sets the class of the error of a result.
+/// Sets the class of the error of a result, so that `?` makes it a [`Failure`].
 ///
 /// ```
-/// use locker::{BoxError, OfClass as _};
+/// use locker::{Failure, OfClass as _};
 ///
-/// fn amount(text: &str) -> Result<u64, BoxError> {
+/// fn amount(text: &str) -> Result<u64, Failure> {
 ///     Ok(text.parse::<u64>().permanent()?)
 /// }
 /// assert_eq!(amount("many").unwrap_err().to_string(), "invalid digit found in string");
@@ -184,6 +184,13 @@ pub trait OfClass<T> {
     ///
     /// A [`Failure`] of the class permanent, with the text of the error.
     fn permanent(self) -> Result<T, Failure>;
+
+    /// It is unknown whether the work happened, such as after a lost reply.
+    ///
+    /// # Errors
+    ///
+    /// A [`Failure`] of the class in doubt, with the text of the error.
+    fn in_doubt(self) -> Result<T, Failure>;
 }
 
 impl<T, E: fmt::Display> OfClass<T> for Result<T, E> {
@@ -193,6 +200,10 @@ impl<T, E: fmt::Display> OfClass<T> for Result<T, E> {
 
     fn permanent(self) -> Result<T, Failure> {
         self.map_err(|error| Failure::permanent(error.to_string()))
+    }
+
+    fn in_doubt(self) -> Result<T, Failure> {
+        self.map_err(|error| Failure::in_doubt(error.to_string()))
     }
 }
 
@@ -224,4 +235,39 @@ impl<E: fmt::Display> fmt::Display for Failure<E> {
     }
 }
 
-impl<E: fmt::Debug + fmt::Display> std::error::Error for Failure<E> {}
+/// An error of your own that has a class. Its [cause](Classify::cause) is the text.
+///
+/// A failure is no [`std::error::Error`], so that this conversion is possible.
+impl<E: Classify + std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self {
+            class: error.class(),
+            error: Classify::cause(&error),
+            retry_after: error.retry_after(),
+            code: error.code(),
+            given_up: Some(error.given_up()),
+        }
+    }
+}
+
+/// A failure as an error, for code that returns a [`BoxError`](crate::BoxError).
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Boxed<E: fmt::Debug + fmt::Display>(Failure<E>);
+
+impl<E: fmt::Debug + fmt::Display + Send + Sync + 'static> From<Failure<E>>
+    for Box<dyn std::error::Error + Send + Sync>
+{
+    fn from(failure: Failure<E>) -> Self {
+        Box::new(Boxed(failure))
+    }
+}
+
+/// The failure of code whose errors have no class: in doubt, unless the error is a [`Failure`].
+#[cfg(feature = "lambda")]
+pub(crate) fn of_any(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Failure {
+    match error.into().downcast::<Boxed<String>>() {
+        Ok(boxed) => boxed.0,
+        Err(error) => Failure::in_doubt(error.to_string()),
+    }
+}

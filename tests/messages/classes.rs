@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::Client;
 use locker::inbox::Incoming;
 use locker::message::{Sent, Target as _};
 use locker::workflow::{Completer, Flow, Outcome, Reaper, Stop, Workflow, Workflows};
-use locker::{BeginBuilder, Begun, Error, Failure, Locker, Settings, TokenState};
+use locker::{BeginBuilder, Begun, Error, Locker, Settings, TokenState};
 use locker_tests::{Bench, Gate, HOUR, ada, held_by, record_of};
 use serde_json::json;
 
@@ -269,10 +269,10 @@ impl Workflow for Order {
     type Output = u32;
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<u32, Stop> {
-        flow.step("rate").run(|_| async { Ok::<_, Failure>(1) }).await?;
+        flow.step("rate").run(|_| async { Ok(1) }).await?;
         let charge = |_| async {
             self.0.enter("charge");
-            Ok::<_, Failure>(7)
+            Ok(7)
         };
         let charged = flow.once("charge").run(charge).await?;
         flow.atomic("ship").commit(&()).await?;

@@ -10,6 +10,7 @@ use locker::message::NewMessage;
 use locker::workflow::{Compensated, Compensation, Flow, Stop, Workflow, Workflows};
 use locker::{Class, Failure, Intervened};
 use locker_tests::{Fate, ada};
+use serde::{Deserialize, Serialize};
 
 use crate::consumer::{Warehouse, consumer, delivery, the_dead};
 use crate::post::{Letters, MINUTE, Post};
@@ -131,7 +132,7 @@ impl Workflow for Impatient {
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         let place = flow.atomic("place").message("told/placed", &1);
         if self.compensates {
-            let place = place.compensate("withdraw", &());
+            let place = place.compensate(&"withdraw");
             let decline = async {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 Err::<(), _>(Stop::fail("declined"))
@@ -222,6 +223,11 @@ async fn steps_beside_each_other_are_told_at_once_and_in_order_whichever_is_done
 #[derive(Debug, Clone)]
 struct Seats;
 
+#[derive(Serialize, Deserialize)]
+enum Undo {
+    GiveBack(u32),
+}
+
 impl Workflow for Seats {
     const NAME: &'static str = "seats";
     type Input = ();
@@ -230,7 +236,7 @@ impl Workflow for Seats {
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         let take = |seat: u32| {
             let told = NewMessage::new(format!("told/taken/{seat}"), &seat).subject(format!("seat/{seat}"));
-            flow.atomic(format!("take#{seat}")).compensate("give-back", &seat).send(told).commit(&())
+            flow.atomic(format!("take#{seat}")).compensate(&Undo::GiveBack(seat)).send(told).commit(&())
         };
         let decline = async {
             tokio::time::sleep(Duration::from_secs(1)).await;
@@ -240,7 +246,7 @@ impl Workflow for Seats {
     }
 
     async fn compensate(&self, flow: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
-        let seat: u32 = compensation.input().map_err(|error| Failure::permanent(error.to_string()))?;
+        let Undo::GiveBack(seat) = compensation.undo()?;
         let told = NewMessage::new(format!("told/free/{seat}"), &seat).subject(format!("seat/{seat}"));
         let told = flow.atomic("tell").send(told).commit(&()).await;
         told.map_err(|stop| Failure::permanent(stop.to_string()))?;
@@ -317,9 +323,9 @@ impl Workflow for Instead {
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         let row = ConditionCheck::builder().table_name(&self.0).key("id", AttributeValue::S("none".into()));
         let row = row.condition_expression("attribute_exists(id)").build().unwrap();
-        match flow.atomic("take").check(row).message("told/taken", &1).commit(&()).await {
-            Err(Stop::Refused { .. }) => flow.atomic("refuse").message("told/none", &1).commit(&()).await,
-            taken => taken,
+        match flow.atomic("take").check(row).message("told/taken", &1).outcome(&()).await? {
+            Ok(()) => Ok(()),
+            Err(_) => flow.atomic("refuse").message("told/none", &1).commit(&()).await,
         }
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata as _;
 use aws_sdk_dynamodb::types::{Put, TransactWriteItem};
 use lock_token_testing::{Broker, Calls};
+use locker::Settings;
 use locker::message::{NewMessage, Router};
 use locker::relay::{Relay, RelayReport};
 use locker::workflow::{Flow, Stop, Workflow, Workflows};
-use locker::{Failure, Settings};
 use locker_tests::Wire;
 
 use crate::bench::Desk;
@@ -42,7 +42,7 @@ impl Workflow for Letters {
             };
             flow.atomic(format!("tell#{number}")).send(letter).commit(&()).await?;
         }
-        flow.step("end").run(|_| async { Ok::<_, Failure>(()) }).await
+        flow.step("end").run(|_| async { Ok(()) }).await
     }
 }
 

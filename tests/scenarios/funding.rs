@@ -48,6 +48,11 @@ fn told(topic: &str, id: &str, number: u64) -> NewMessage {
     NewMessage::new(topic, &id).subject(id).number(number)
 }
 
+#[derive(Serialize, Deserialize)]
+enum Undo {
+    Archive(String),
+}
+
 impl Workflow for FundContract {
     const NAME: &'static str = "fund-contract";
     type Input = Contract;
@@ -70,11 +75,11 @@ impl Workflow for FundContract {
             .await?;
         for Funding { id, amount } in &contract.fundings {
             let entries: String = flow
-                .once(format!("fund#{id}"))
+                .once(("fund", id))
                 .input(amount)
                 .recognised_for(RECOGNISED)
                 .expect_within(*patience)
-                .compensate_within("archive", id, RECOGNISED)
+                .compensate_within(&Undo::Archive(id.clone()), RECOGNISED)
                 .run(|attempt| {
                     let fund = provider.ask(Verb::Fund, id).account(&contract.id, *amount);
                     fund.key(attempt.idempotency_key()).send()
@@ -85,13 +90,9 @@ impl Workflow for FundContract {
                 &[("released", text("yes")), ("entries", text(&entries))],
                 &[("released", text("no"))],
             );
-            flow.atomic(format!("release#{id}"))
-                .update(release)
-                .send(told(RELEASED, id, 1))
-                .commit(&())
-                .await?;
+            flow.atomic(("release", id)).update(release).send(told(RELEASED, id, 1)).commit(&()).await?;
             // Posting twice is harmless, so this need not be a once-only step.
-            flow.step(format!("post#{id}")).run(|_| provider.ask(Verb::Post, &entries).send()).await?;
+            flow.step(("post", id)).run(|_| provider.ask(Verb::Post, &entries).send()).await?;
         }
         Ok(account)
     }
@@ -100,7 +101,7 @@ impl Workflow for FundContract {
     /// does the release.
     async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
         let Self(Shop { rows, provider, outbox, .. }) = self;
-        let id: String = compensation.input().map_err(|error| Failure::needs_operator(error.to_string()))?;
+        let Undo::Archive(id) = compensation.undo()?;
         let archive = provider.ask(Verb::Archive, &id).key(compensation.idempotency_key());
         if archive.send().await? == "posted" {
             return Ok(Compensated::Nothing);

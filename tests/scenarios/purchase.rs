@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use locker::workflow::{Compensated, Compensation, Flow, ProbeOutcome, Stop, Workflow};
+use locker::workflow::{Compensated, Compensation, Flow, ProbeOutcome, Refused, Stop, Workflow};
 use locker::{BoxError, Failure};
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +35,12 @@ pub enum Purchase {
     OutOfStock,
 }
 
+#[derive(Serialize, Deserialize)]
+enum Undo {
+    GiveBack(Cart),
+    Refund(Cart),
+}
+
 impl Workflow for Buy {
     const NAME: &'static str = "buy";
     type Input = Cart;
@@ -47,12 +53,13 @@ impl Workflow for Buy {
             .atomic("reserve")
             .put(rows.insert(order, &[("state", text("received"))]))
             .update(rows.add(stock, "left", -1))
-            .compensate("give-back", &cart)
-            .commit(&())
-            .await;
+            .compensate(&Undo::GiveBack(cart.clone()))
+            .outcome(&())
+            .await?;
         match reserved {
-            Err(Stop::Refused { writes, .. }) if writes == [1] => return Ok(Purchase::OutOfStock),
-            reserved => reserved?,
+            Err(Refused { writes, .. }) if writes == [1] => return Ok(Purchase::OutOfStock),
+            Err(refused) => return Err(Stop::fail(refused)),
+            Ok(()) => {}
         }
         let charge: String = flow
             .once("charge")
@@ -64,7 +71,7 @@ impl Workflow for Buy {
                 let found = provider.ask(Verb::FindCharge, order).send().await?;
                 if found.is_empty() { Ok(ProbeOutcome::NotDone) } else { Ok(ProbeOutcome::done(&found)?) }
             })
-            .compensate_within("refund", &cart, RECOGNISED)
+            .compensate_within(&Undo::Refund(cart.clone()), RECOGNISED)
             .run(|attempt| {
                 let charge = provider.ask(Verb::Charge, order).account(card, *amount);
                 charge.key(attempt.idempotency_key()).send()
@@ -82,12 +89,14 @@ impl Workflow for Buy {
 
     async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
         let Self(Shop { rows, provider, .. }) = self;
-        let cart: Cart = compensation.input().map_err(|error| Failure::needs_operator(error.to_string()))?;
-        if compensation.name() == "refund" {
-            // Refunds a charge that happened, and refuses one that is still in flight.
-            provider.ask(Verb::Cancel, &cart.order).key(compensation.idempotency_key()).send().await?;
-            return Ok(Compensated::Done);
-        }
+        let cart: Cart = match compensation.undo()? {
+            Undo::GiveBack(cart) => cart,
+            Undo::Refund(cart) => {
+                // Refunds a charge that happened, and refuses one that is still in flight.
+                provider.ask(Verb::Cancel, &cart.order).key(compensation.idempotency_key()).send().await?;
+                return Ok(Compensated::Done);
+            }
+        };
         let cancel =
             rows.change(&cart.order, &[("state", text("cancelled"))], &[("state", text("received"))]);
         rows.write(vec![updating(cancel), updating(rows.add(&cart.stock, "left", 1))]).await?;
@@ -96,10 +105,9 @@ impl Workflow for Buy {
 
     /// The stock is returned in the same transaction as the order's state, so the state decides.
     async fn probe_compensation(&self, compensation: &Compensation) -> Result<ProbeOutcome, BoxError> {
-        let cart: Cart = compensation.input()?;
-        if compensation.name() == "refund" {
+        let Undo::GiveBack(cart) = compensation.undo()? else {
             return Ok(ProbeOutcome::NotDone); // the provider refunds a charge once
-        }
+        };
         let state = self.0.rows.get(&cart.order, "state").await?;
         Ok(if state == "cancelled" { ProbeOutcome::compensated() } else { ProbeOutcome::NotDone })
     }

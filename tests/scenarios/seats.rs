@@ -34,6 +34,12 @@ pub enum Seat {
     Taken,
 }
 
+#[derive(Serialize, Deserialize)]
+enum Undo {
+    Free(Booking),
+    Refund(Booking),
+}
+
 impl Workflow for BookSeat {
     const NAME: &'static str = "book-seat";
     type Input = Booking;
@@ -46,12 +52,11 @@ impl Workflow for BookSeat {
         let held = flow
             .atomic("reserve")
             .update(rows.change(seat, &[("state", text("held")), mine.clone()], &[free]))
-            .compensate("free", &booking)
-            .commit(&())
-            .await;
-        match held {
-            Err(Stop::Refused { .. }) => return Ok(Seat::Taken),
-            held => held?,
+            .compensate(&Undo::Free(booking.clone()))
+            .outcome(&())
+            .await?;
+        if held.is_err() {
+            return Ok(Seat::Taken);
         }
         flow.once("charge")
             .input(price)
@@ -63,7 +68,7 @@ impl Workflow for BookSeat {
                 let found = provider.ask(Verb::FindCharge, id).send().await?;
                 if found.is_empty() { Ok(ProbeOutcome::Unknown) } else { Ok(ProbeOutcome::done(&found)?) }
             })
-            .compensate("refund", &booking)
+            .compensate(&Undo::Refund(booking.clone()))
             .run(|_| {
                 // A request that is in flight for long is refused before another driver may take
                 // this step over.
@@ -81,15 +86,16 @@ impl Workflow for BookSeat {
     /// A charge that is not found yet may arrive late, with its driver; then this is called again.
     async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
         let Self(Shop { rows, provider, .. }) = self;
-        let booking: Booking =
-            compensation.input().map_err(|error| Failure::needs_operator(error.to_string()))?;
-        if compensation.name() == "free" {
-            let free = [("state", text("free")), ("by", text("nobody"))];
-            let back = rows.change(&booking.seat, &free, &[("by", text(&booking.id))]);
-            // Refused: the seat is free already.
-            rows.write(vec![updating(back)]).await?;
-            return Ok(Compensated::Done);
-        }
+        let booking: Booking = match compensation.undo()? {
+            Undo::Refund(booking) => booking,
+            Undo::Free(booking) => {
+                let free = [("state", text("free")), ("by", text("nobody"))];
+                let back = rows.change(&booking.seat, &free, &[("by", text(&booking.id))]);
+                // Refused: the seat is free already.
+                rows.write(vec![updating(back)]).await?;
+                return Ok(Compensated::Done);
+            }
+        };
         if provider.ask(Verb::FindCharge, &booking.id).send().await?.is_empty() {
             return Ok(Compensated::Nothing);
         }
@@ -99,11 +105,17 @@ impl Workflow for BookSeat {
 
     async fn probe_compensation(&self, compensation: &Compensation) -> Result<ProbeOutcome, BoxError> {
         let Self(Shop { rows, provider, .. }) = self;
-        let booking: Booking = compensation.input()?;
-        if compensation.name() == "free" {
-            let by = rows.get(&booking.seat, "by").await?;
-            return Ok(if by == booking.id { ProbeOutcome::NotDone } else { ProbeOutcome::compensated() });
-        }
+        let booking: Booking = match compensation.undo()? {
+            Undo::Refund(booking) => booking,
+            Undo::Free(booking) => {
+                let by = rows.get(&booking.seat, "by").await?;
+                return Ok(if by == booking.id {
+                    ProbeOutcome::NotDone
+                } else {
+                    ProbeOutcome::compensated()
+                });
+            }
+        };
         if !provider.ask(Verb::FindRefund, &booking.id).send().await?.is_empty() {
             return Ok(ProbeOutcome::compensated());
         }

@@ -34,6 +34,11 @@ pub struct Shipped {
     pub tracking: String,
 }
 
+#[derive(Serialize, Deserialize)]
+enum Undo {
+    Void(String),
+}
+
 impl Workflow for Ship {
     const NAME: &'static str = "ship";
     type Input = Parcel;
@@ -50,7 +55,7 @@ impl Workflow for Ship {
             .input(&(address, postage))
             .recognised_for(RECOGNISED)
             .expect_within(*patience)
-            .compensate_within("void", shipment, RECOGNISED)
+            .compensate_within(&Undo::Void(shipment.clone()), RECOGNISED)
             .run(|attempt| {
                 let label = provider.ask(Verb::Label, shipment).account(address, *postage);
                 label.key(attempt.idempotency_key()).send()
@@ -71,8 +76,7 @@ impl Workflow for Ship {
 
     /// Void the existing labels, and refuse those still in flight.
     async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
-        let shipment: String =
-            compensation.input().map_err(|error| Failure::needs_operator(error.to_string()))?;
+        let Undo::Void(shipment) = compensation.undo()?;
         self.0.provider.ask(Verb::Void, &shipment).key(compensation.idempotency_key()).send().await?;
         Ok(Compensated::Done)
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use locker::Failure;
-use locker::workflow::{Completer, List, Outcome, Reaper, RetryPolicy, State, StepState, Stop};
-use locker_tests::{Exchange, Fate};
+use locker::workflow::{Completer, List, Outcome, Reaper, RetryPolicy, State, StepState};
+use locker_tests::{DAY, Exchange, Fate};
 
 use crate::bench::{Desk, LATER};
 use crate::interleavings::{Script, input, transient};
@@ -49,8 +49,8 @@ async fn branch_with_the_same_key_does_not_hide_a_start_without_reply() {
                 let _ = charge.run(work).await;
             });
             yields(|| gate.held() == 1, "the start is held").await;
-            let found = flow.once("b").key("card/1").run(async |_| paid()).await;
-            assert!(matches!(found, Err(Stop::Failed(_))), "{found:?}");
+            let found = flow.once("b").key("card/1").outcome(async |_| paid()).await;
+            assert!(matches!(found, Ok(Err(_))), "{found:?}");
             Ok("done".to_owned())
         }
     });
@@ -81,7 +81,7 @@ async fn step_that_is_refused_after_the_return_leaves_no_need() {
                 tokio::spawn(async move {
                     yields(|| gate.held() == 1, "the end reads").await;
                     let late = match waits {
-                        true => flow.wait_until(chrono::DateTime::from_timestamp(4_000_000_000, 0).unwrap()),
+                        true => flow.sleep("late", DAY).await,
                         false => flow.step("late").run(async |_| paid()).await.map(drop),
                     };
                     script.books.enter(format!("refused {}", late.is_err()));
@@ -147,8 +147,7 @@ async fn step_whose_code_returns_during_its_check_does_not_begin() {
 #[tokio::test]
 async fn start_that_arrives_after_the_end_runs_nothing_and_is_kept() {
     let desk = Desk::new().await;
-    let (workflows, wire) =
-        desk.machine_with(|settings, _| settings.give_up_after = Duration::from_secs(2));
+    let (workflows, wire) = desk.machine_with(|settings, _| settings.give_up_after = Duration::from_secs(2));
     let script = Script::new(|flow, script| async move {
         if script.call() == 0 {
             return flow

@@ -42,7 +42,7 @@ impl Workflow for Busy {
             Asks::Step => flow.step("call").retry(policy).run(|_| async { Err(self.call()) }).await,
             Asks::Once => flow.once("call").retry(policy).run(|_| async { Err(self.call()) }).await,
             Asks::Compensation => {
-                flow.once("pay").compensate("refund", &()).run(|_| async { Ok::<_, Failure>(()) }).await?;
+                flow.once("pay").compensate(&"refund").run(|_| async { Ok(()) }).await?;
                 Err(Stop::fail("no"))
             }
         }

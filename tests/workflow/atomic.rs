@@ -3,7 +3,7 @@
 
 use aws_sdk_dynamodb::types::{AttributeValue, ConditionCheck, Delete, Put, TransactWriteItem, Update};
 use locker::Intervened;
-use locker::workflow::{Flow, Outcome, StepState, Stop, Workflow};
+use locker::workflow::{Flow, Outcome, Refused, StepState, Stop, Workflow};
 use locker_tests::Fate;
 
 use crate::bench::{Books, Desk, LATER};
@@ -50,15 +50,12 @@ impl Workflow for Take {
             .update(self.update("book"))
             .check(self.check("shop"))
             .message("stock/taken", &"book")
-            .commit(&"taken".to_owned())
-            .await;
-        match taken {
-            Err(Stop::Refused { writes, .. }) => {
-                self.books.enter(format!("refused {writes:?}"));
-                Ok("closed".to_owned())
-            }
-            taken => taken,
-        }
+            .outcome(&"taken".to_owned())
+            .await?;
+        Ok(taken.unwrap_or_else(|Refused { writes, .. }| {
+            self.books.enter(format!("refused {writes:?}"));
+            "closed".to_owned()
+        }))
     }
 }
 

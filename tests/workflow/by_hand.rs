@@ -28,7 +28,7 @@ impl Workflow for Pay {
         flow.step("mail")
             .run(|_| async {
                 self.0.enter("mail");
-                Ok::<_, Failure>(())
+                Ok(())
             })
             .await?;
         Ok(paid)

@@ -68,7 +68,7 @@ impl Workflow for Charge {
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         if self.reserves.load(Ordering::SeqCst) {
-            flow.once("reserve").compensate("free", &()).run(|_| async { Ok::<_, Failure>(()) }).await?;
+            flow.once("reserve").compensate(&"free").run(|_| async { Ok(()) }).await?;
         }
         let policy = RetryPolicy::never();
         let policy = self.retry_for.map_or(policy.clone(), |time| policy.retry_for(time));

@@ -2,6 +2,7 @@
 
 use locker::Failure;
 use locker::workflow::{Flow, Outcome, Stop, Workflow};
+use serde::Serialize;
 
 use crate::bench::{Books, Desk, LATER};
 
@@ -22,7 +23,7 @@ impl Workflow for Twice {
         let what = if self.books.entries().is_empty() { self.then } else { self.now };
         let work = |_| async {
             self.books.enter("ran");
-            Ok::<_, Failure>(1)
+            Ok(1)
         };
         match what {
             "step" => drop(flow.step("a").input(&1).run(work).await?),
@@ -61,6 +62,11 @@ async fn a_changed_step_is_a_clear_error_and_not_silence() {
     }
 }
 
+#[derive(Serialize)]
+enum Undo {
+    Undo(String),
+}
+
 struct Misused(&'static str);
 
 impl Workflow for Misused {
@@ -69,7 +75,7 @@ impl Workflow for Misused {
     type Output = ();
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        let work = |_| async { Ok::<_, Failure>(()) };
+        let work = |_| async { Ok(()) };
         match self.0 {
             "a name twice" => {
                 flow.once("a").run(work).await?;
@@ -79,7 +85,7 @@ impl Workflow for Misused {
             "version zero" => flow.once("a").version(0).run(work).await,
             _ => {
                 let large = "x".repeat(5000);
-                flow.once("a").compensate("undo", &large).run(work).await
+                flow.once("a").compensate(&Undo::Undo(large)).run(work).await
             }
         }
     }
@@ -99,7 +105,7 @@ async fn misuse_is_an_error_that_says_what_to_do() {
         ("version zero", "step a cannot run: the version of its key must be at least 1, got 0"),
         (
             "a large intent",
-            "step undo cannot run: the input of its compensation has 5002 bytes, 4096 are allowed; pass a reference",
+            "step a cannot run: its compensation has 5002 bytes, 4096 are allowed; pass a reference",
         ),
     ] {
         let desk = Desk::new().await;
@@ -118,9 +124,9 @@ async fn a_result_of_another_type_is_quarantined_and_its_step_does_not_run_again
         type Output = ();
         async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
             if self.0 {
-                flow.once("a").run(|_| async { Ok::<_, Failure>("text".to_owned()) }).await?;
+                flow.once("a").run(|_| async { Ok("text".to_owned()) }).await?;
             } else {
-                flow.once("a").run(|_| async { Ok::<_, Failure>(1_u32) }).await?;
+                flow.once("a").run(|_| async { Ok(1_u32) }).await?;
             }
             flow.step("down").run(|_| async { Err::<(), _>(Failure::transient("down".to_owned())) }).await
         }

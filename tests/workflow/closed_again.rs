@@ -24,7 +24,7 @@ impl Workflow for Refunds {
     type Output = ();
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        let charge = flow.once("charge").retry(RetryPolicy::never()).compensate("refund", &1);
+        let charge = flow.once("charge").retry(RetryPolicy::never()).compensate(&"refund");
         charge.run(async |_| Err::<(), _>(Failure::in_doubt("no reply".to_owned()))).await
     }
 
@@ -88,7 +88,7 @@ impl Workflow for Trip {
     type Output = ();
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        let seat = flow.once("seat").retry(RetryPolicy::never()).compensate("give-back", &1);
+        let seat = flow.once("seat").retry(RetryPolicy::never()).compensate(&"give-back");
         let charge = flow.once("charge").retry(RetryPolicy::never());
         let (seat, charge) = tokio::join!(
             seat.run(async |_| Err::<(), _>(Failure::in_doubt("no reply".to_owned()))),
@@ -159,8 +159,8 @@ impl Workflow for Payments {
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         let doubt = async |_| Err::<(), _>(Failure::in_doubt("no reply".to_owned()));
-        let a = flow.once("a").retry(RetryPolicy::never()).compensate("refund-a", &1);
-        let b = flow.once("b").retry(RetryPolicy::never()).compensate("refund-b", &1);
+        let a = flow.once("a").retry(RetryPolicy::never()).compensate(&"refund-a");
+        let b = flow.once("b").retry(RetryPolicy::never()).compensate(&"refund-b");
         let (a, b) = tokio::join!(a.run(doubt), b.run(doubt));
         a.and(b)
     }

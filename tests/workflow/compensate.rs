@@ -43,7 +43,7 @@ impl Workflow for Trip {
             let once = if name == "c" && self.pivot {
                 once.pivot()
             } else {
-                once.compensate(format!("undo-{name}"), &name)
+                once.compensate(&format!("undo-{name}"))
             };
             let done = once.run(|_| async move {
                 self.books.enter(name);
@@ -59,8 +59,7 @@ impl Workflow for Trip {
     }
 
     async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
-        let input: String = compensation.input().unwrap();
-        assert_eq!(compensation.name(), format!("undo-{input}"));
+        assert_eq!(compensation.name(), format!("undo-{}", compensation.step()));
         if let (Some((failure, times)), "a") = (&self.broken, compensation.step())
             && self.failures.fetch_add(1, Ordering::SeqCst) < *times
         {
@@ -172,9 +171,9 @@ impl Workflow for Recalled {
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         if self.is_atomic {
-            return flow.atomic("ship").compensate("recall", &()).pivot().commit(&()).await;
+            return flow.atomic("ship").compensate(&"recall").pivot().commit(&()).await;
         }
-        let ship = flow.once("ship").compensate("recall", &()).pivot();
+        let ship = flow.once("ship").compensate(&"recall").pivot();
         ship.run(|_| async { Err::<(), _>(Failure::needs_operator("it ran".to_owned())) }).await
     }
 }
@@ -271,18 +270,18 @@ impl Workflow for Seat {
     type Output = ();
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        let charge = flow.once("charge").compensate("refund", &10).run(|_| async {
+        let charge = flow.once("charge").compensate(&"refund").run(|_| async {
             self.charging.store(true, Ordering::SeqCst);
             let _told = self.answer.acquire().await.unwrap();
             self.books.enter("charged");
-            Ok::<_, Failure>(10)
+            Ok(10)
         });
         charge.await?;
         // A driver that was fenced off notices here at the latest.
         flow.once("confirm")
             .run(|_| async {
                 self.books.enter("confirmed");
-                Ok::<_, Failure>(())
+                Ok(())
             })
             .await
     }
@@ -402,7 +401,7 @@ impl Workflow for Wordy {
     type Output = ();
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        flow.once("seat").compensate("free", &1).run(|_| async { Ok::<_, Failure>(1) }).await?;
+        flow.once("seat").compensate(&"free").run(|_| async { Ok(1) }).await?;
         let words: String = std::iter::repeat_with(fastrand::alphanumeric).take(600_000).collect();
         if self.at_a_step {
             let fails = |_| async { Err::<(), _>(Failure::permanent(words.clone())) };

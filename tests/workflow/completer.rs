@@ -23,7 +23,7 @@ impl Workflow for Task {
     async fn run(&self, flow: &Flow, number: u32) -> Result<u32, Stop> {
         let done = flow.once("effect").input(&number).run(|_| async {
             self.0.enter(flow.key().as_str());
-            Ok::<_, Failure>(number)
+            Ok(number)
         });
         let done = done.await?;
         match number % 100 {
@@ -35,7 +35,7 @@ impl Workflow for Task {
             }
             _ => {}
         }
-        flow.step("last").run(|_| async { Ok::<_, Failure>(done) }).await
+        flow.step("last").run(|_| async { Ok(done) }).await
     }
 }
 
@@ -232,7 +232,7 @@ impl Workflow for Long {
         let work = |_| async {
             self.books.enter("work");
             self.gate.acquire().await.unwrap().forget();
-            Ok::<_, Failure>(())
+            Ok(())
         };
         flow.step("work").run(work).await
     }

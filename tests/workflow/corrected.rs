@@ -66,11 +66,11 @@ impl Workflow for Deployed {
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<String, Stop> {
         let is_new = self.0.load(Ordering::SeqCst);
-        flow.once("paid").run(|_| async { Ok::<_, Failure>(7) }).await?;
+        flow.once("paid").run(|_| async { Ok(7) }).await?;
         if is_new {
-            flow.once("sent").run(|_| async { Ok::<_, Failure>("s".to_owned()) }).await
+            flow.once("sent").run(|_| async { Ok("s".to_owned()) }).await
         } else {
-            flow.once("sent").run(|_| async { Ok::<_, Failure>(9) }).await?;
+            flow.once("sent").run(|_| async { Ok(9) }).await?;
             let down = |_| async { Err::<String, _>(Failure::transient("down".to_owned())) };
             flow.step("later").retry(RetryPolicy::never()).run(down).await
         }
@@ -109,7 +109,7 @@ impl Workflow for Trip {
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         for name in ["hotel", "seat"] {
-            flow.once(name).compensate("cancel", &name).run(|_| async { Ok::<_, Failure>(1) }).await?;
+            flow.once(name).compensate(&"cancel").run(|_| async { Ok(1) }).await?;
         }
         Err(Stop::fail("no taxi"))
     }

@@ -47,9 +47,9 @@ impl Eight {
 
     async fn shared(&self, flow: &Flow, about: &str) -> Result<String, Stop> {
         let once = flow.once("shared").key(("eight/shared", about));
-        let once = once.compensate("undo", &"shared").run(|attempt| async move {
+        let once = once.compensate(&"undo").run(|attempt| async move {
             self.effect(&format!("shared {}", attempt.idempotency_key()));
-            Ok::<_, Failure>("shared".to_owned())
+            Ok("shared".to_owned())
         });
         once.await
     }
@@ -91,23 +91,23 @@ impl Workflow for Eight {
     type Output = ();
 
     async fn run(&self, flow: &Flow, about: String) -> Result<(), Stop> {
-        let blind = flow.once("blind").compensate("undo", &"blind").run(|attempt| async move {
+        let blind = flow.once("blind").compensate(&"undo").run(|attempt| async move {
             self.effect(&format!("blind {}", attempt.idempotency_key()));
-            Ok::<_, Failure>("blind".to_owned())
+            Ok("blind".to_owned())
         });
         blind.await?;
-        flow.step("plain").run(|_| async { Ok::<_, Failure>("plain".to_owned()) }).await?;
+        flow.step("plain").run(|_| async { Ok("plain".to_owned()) }).await?;
         self.shared(flow, &about).await?;
         let recognised = flow.once("recognised").recognised_for(DAY);
-        let recognised = recognised.compensate_within("undo", &"recognised", DAY).run(|attempt| async move {
+        let recognised = recognised.compensate_within(&"undo", DAY).run(|attempt| async move {
             self.recognised(&format!("recognised {}", attempt.idempotency_key()));
-            Ok::<_, Failure>("recognised".to_owned())
+            Ok("recognised".to_owned())
         });
         recognised.await?;
         let id = AttributeValue::S(format!("{about}/row"));
         let row = Put::builder().table_name(&self.rows).item("id", id);
         let row = row.condition_expression("attribute_not_exists(id)").build().expect("a put");
-        flow.atomic("row").put(row).compensate("undo", &"row").commit(&()).await?;
+        flow.atomic("row").put(row).compensate(&"undo").commit(&()).await?;
         let probed = flow
             .once("probed")
             .probe(|attempt| async move {
@@ -115,13 +115,13 @@ impl Workflow for Eight {
                 // Its provider does a request once, so that a late one does no harm.
                 Ok(if self.happened(&entry) { ProbeOutcome::done(&"probed")? } else { ProbeOutcome::NotDone })
             })
-            .compensate("undo", &"probed");
+            .compensate(&"undo");
         let probed = probed.run(|attempt| async move {
             self.recognised(&format!("probed {}", attempt.idempotency_key()));
-            Ok::<_, Failure>("probed".to_owned())
+            Ok("probed".to_owned())
         });
         probed.await?;
-        flow.step("plain#2").run(|_| async { Ok::<_, Failure>(()) }).await?;
+        flow.step("plain#2").run(|_| async { Ok(()) }).await?;
         flow.once("end")
             .recognised_for(DAY)
             .run(|_| async { Err::<(), _>(Failure::permanent("no seat".to_owned())) })

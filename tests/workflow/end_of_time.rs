@@ -17,7 +17,8 @@ const NEVER: DateTime<Utc> = DateTime::<Utc>::MAX_UTC;
 /// The ways in which the code of a workflow passes a time or a duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
-    WaitUntil,
+    SleepsUntil,
+    Sleeps,
     Extend,
     StepAsks,
     OnceAsks,
@@ -30,8 +31,9 @@ enum Way {
     CompensatesWithin,
 }
 
-const WAYS: [Way; 11] = [
-    Way::WaitUntil,
+const WAYS: [Way; 12] = [
+    Way::SleepsUntil,
+    Way::Sleeps,
     Way::Extend,
     Way::StepAsks,
     Way::OnceAsks,
@@ -57,10 +59,11 @@ impl Workflow for Late {
     type Output = ();
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        let (done, busy) = (|_| async { Ok::<_, Failure>(()) }, |_| async { Err::<(), _>(busy()) });
+        let (done, busy) = (|_| async { Ok(()) }, |_| async { Err::<(), _>(busy()) });
         let long = RetryPolicy::never().retry_for(EVER).initial_interval(EVER).max_interval(EVER).total(EVER);
         match self.0 {
-            Way::WaitUntil => flow.wait_until(NEVER),
+            Way::SleepsUntil => flow.sleep_until("pause", NEVER).await,
+            Way::Sleeps => flow.sleep("pause", EVER).await,
             Way::Extend => flow.extend(EVER).await,
             Way::StepAsks => flow.step("call").run(busy).await,
             Way::OnceAsks => flow.once("call").run(busy).await,
@@ -73,11 +76,11 @@ impl Workflow for Late {
                 flow.once("call").key("call/1").retention(kept).run(done).await
             }
             Way::Compensates => {
-                flow.once("call").compensate("undo", &()).run(done).await?;
+                flow.once("call").compensate(&"undo").run(done).await?;
                 Err(Stop::fail("no"))
             }
             Way::CompensatesWithin => {
-                flow.once("call").compensate_within("undo", &(), EVER).run(done).await?;
+                flow.once("call").compensate_within(&"undo", EVER).run(done).await?;
                 Err(Stop::fail("no"))
             }
         }
@@ -85,7 +88,7 @@ impl Workflow for Late {
 
     async fn compensate(&self, flow: &Flow, _: Compensation) -> Result<Compensated, Failure> {
         if self.0 == Way::Compensates {
-            flow.wait_until(NEVER)?;
+            flow.sleep_until("pause", NEVER).await?;
         }
         Ok(Compensated::Done)
     }

@@ -31,17 +31,15 @@ impl Workflow for Order {
         let mail = flow.step("mail").retry(RetryPolicy::never()).run(async |_| Err::<(), _>(transient()));
         let (one, other) = match self.0 {
             Branches::WaitAndMail => {
-                let wait =
-                    async { flow.wait_until(chrono::DateTime::from_timestamp(7_000_000_000, 0).unwrap()) };
-                tokio::join!(wait, mail)
+                tokio::join!(flow.sleep("pause", DAY * 50_000), mail)
             }
             Branches::LongAndMail => {
                 let long = flow.step("long").expect_within(DAY);
-                tokio::join!(long.run(async |_| Ok::<_, Failure>(())), mail)
+                tokio::join!(long.run(async |_| Ok(())), mail)
             }
             Branches::DoubtAndStock => {
                 let charge = flow.once("charge").recognised_for(DAY * 300).retry(RetryPolicy::never());
-                let charge = charge.compensate("refund", &1);
+                let charge = charge.compensate(&"refund");
                 let doubt = charge.run(async |_| Err::<(), _>(Failure::in_doubt("no reply".to_owned())));
                 let stock = flow.step("stock");
                 let stock = stock.run(async |_| Err::<(), _>(Failure::permanent("sold out".to_owned())));

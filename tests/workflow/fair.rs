@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use locker::Failure;
 use locker::workflow::{Completer, Flow, List, State, Stop, Workflow, Workflows};
 use locker_tests::{Fate, Wire};
 use tokio::sync::Notify;
@@ -151,7 +150,7 @@ impl Workflow for Deadly {
         let work = |_| async {
             tokio::time::sleep(Duration::from_millis(100)).await;
             self.books.enter(flow.key().as_str());
-            Ok::<_, Failure>(())
+            Ok(())
         };
         // What a `once` had begun would be in doubt: nothing tells what became of it.
         flow.step("work").run(work).await

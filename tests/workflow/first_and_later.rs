@@ -27,7 +27,7 @@ impl Workflow for Reads {
     type Output = ();
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        let work = |_| async { Ok::<_, Failure>(Receipt { charge: 7, trace: Some("t".to_owned()) }) };
+        let work = |_| async { Ok(Receipt { charge: 7, trace: Some("t".to_owned()) }) };
         let receipt =
             if self.once { flow.once("a").run(work).await? } else { flow.step("a").run(work).await? };
         self.books.enter(format!("{} {:?}", receipt.charge, receipt.trace));
@@ -59,7 +59,7 @@ impl Workflow for Odd {
     type Output = f64;
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<f64, Stop> {
-        flow.once("a").run(|_| async { Ok::<_, Failure>(f64::NAN) }).await
+        flow.once("a").run(|_| async { Ok(f64::NAN) }).await
     }
 }
 

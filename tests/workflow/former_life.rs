@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use locker::workflow::{Completer, Flow, Reaper, Reported, RetryPolicy, State, Stop};
-use locker::{Failure, Retention, aws_sdk_dynamodb};
+use locker::workflow::{Completer, Flow, Reaper, Refused, Reported, RetryPolicy, State, Stop};
+use locker::{Retention, aws_sdk_dynamodb};
 use locker_tests::Fate;
 
 use crate::bench::{Desk, LATER};
@@ -29,27 +29,32 @@ fn quote(desk: &Desk, kind: Kind) -> Script {
         async move {
             let quoted = format!("quote {}", script.call());
             let quoted = match kind {
-                Kind::Step => flow.step("quote").run(|_| async { Ok::<_, Failure>(quoted.clone()) }).await?,
+                Kind::Step => flow.step("quote").run(|_| async { Ok(quoted.clone()) }).await?,
                 Kind::Once => {
                     let once = flow.once("quote").retry(RetryPolicy::never());
-                    once.run(|_| async { Ok::<_, Failure>(quoted.clone()) }).await?
+                    once.run(|_| async { Ok(quoted.clone()) }).await?
                 }
-                Kind::Atomic => commit(&flow, &rows, &quoted, true).await?,
-                Kind::Refused => match commit(&flow, &rows, &quoted, script.call() > 1).await {
-                    Err(Stop::Refused { .. }) => "sold out".to_owned(),
-                    result => result?,
-                },
+                Kind::Atomic => commit(&flow, &rows, &quoted, true).await?.expect("it is allowed"),
+                Kind::Refused => {
+                    let committed = commit(&flow, &rows, &quoted, script.call() > 1).await?;
+                    committed.unwrap_or_else(|_| "sold out".to_owned())
+                }
             };
             Ok(quoted)
         }
     })
 }
 
-async fn commit(flow: &Flow, rows: &str, quoted: &String, allowed: bool) -> Result<String, Stop> {
+async fn commit(
+    flow: &Flow,
+    rows: &str,
+    quoted: &String,
+    allowed: bool,
+) -> Result<Result<String, Refused>, Stop> {
     let text = |text: &str| AttributeValue::S(text.to_owned());
     let row = aws_sdk_dynamodb::types::Put::builder().table_name(rows).item("id", text(quoted));
     let row = if allowed { row } else { row.condition_expression("attribute_exists(id)") };
-    flow.atomic("quote").put(row.build().unwrap()).commit(quoted).await
+    flow.atomic("quote").put(row.build().unwrap()).outcome(quoted).await
 }
 
 /// When the sleeping driver's request arrives.

@@ -35,7 +35,7 @@ impl Workflow for Unlucky {
     async fn run(&self, flow: &Flow, (): ()) -> Result<u8, Stop> {
         let size = header_size(&self.desk).await;
         self.sizes.lock().unwrap().push(size);
-        flow.once("reserve").compensate("free", &()).run(|_| async { Ok::<_, Failure>(()) }).await?;
+        flow.once("reserve").compensate(&"free").run(|_| async { Ok(()) }).await?;
         let next = || {
             let mut causes = self.causes.lock().unwrap();
             if causes.is_empty() { Ok(7) } else { Err(causes.remove(0)) }

@@ -37,7 +37,7 @@ impl Workflow for Job {
     type Output = String;
 
     async fn run(&self, flow: &Flow, fate: String) -> Result<String, Stop> {
-        let charge = flow.once("charge").retry(RetryPolicy::never()).compensate("refund", &7);
+        let charge = flow.once("charge").retry(RetryPolicy::never()).compensate(&"refund");
         let charged = charge.run(|_| async {
             self.0.enter("charge");
             match fate.as_str() {

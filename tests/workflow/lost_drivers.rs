@@ -54,9 +54,9 @@ impl Workflow for Funds {
         for number in 0..400 {
             let name = format!("fund#{number}");
             if self.records.load(Ordering::SeqCst) && self.has_keys {
-                flow.once(&name).key(&*name).run(async |_| Ok::<_, Failure>(())).await?;
+                flow.once(&name).key(&*name).run(async |_| Ok(())).await?;
             } else if self.records.load(Ordering::SeqCst) {
-                flow.step(&name).run(async |_| Ok::<_, Failure>(())).await?;
+                flow.step(&name).run(async |_| Ok(())).await?;
             }
             // A step that was funded by an earlier run returns at once.
             if self.books.count(&format!("fund#{number}")) == 0 {
@@ -145,9 +145,9 @@ impl Workflow for Panics {
     type Output = ();
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        let charge = flow.once("charge").compensate("refund", &1).run(async |_| {
+        let charge = flow.once("charge").compensate(&"refund").run(async |_| {
             self.0.enter("charge");
-            Ok::<_, Failure>(())
+            Ok(())
         });
         charge.await?;
         self.0.enter("panic");
@@ -206,7 +206,7 @@ impl Workflow for Slow {
                 self.desk.bench.clock.advance(self.takes);
                 assert!(self.desk.now() < deadline, "the function would be cut off in its step");
                 self.books.enter(format!("step {number}"));
-                Ok::<_, Failure>(())
+                Ok(())
             };
             let name = format!("step#{number}");
             match self.is_once {
@@ -256,13 +256,13 @@ impl Workflow for Export {
         let export = flow.step("export").expect_within(self.1).run(async |_| {
             self.0.enter("export begins");
             drop(self.2.acquire().await.unwrap());
-            Ok::<_, Failure>(())
+            Ok(())
         });
         export.await?;
         for number in 0..20 {
             let mail = flow.step(format!("mail#{number}")).run(async |_| {
                 self.0.enter("mail");
-                Ok::<_, Failure>(())
+                Ok(())
             });
             mail.await?;
         }
@@ -416,7 +416,7 @@ impl Workflow for Neighbour {
     type Output = ();
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        flow.step("only").run(async |_| Ok::<_, Failure>(())).await?;
+        flow.step("only").run(async |_| Ok(())).await?;
         self.0.enter("neighbour");
         Ok(())
     }
@@ -483,7 +483,7 @@ impl Workflow for Refunded {
     type Output = ();
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        flow.once("charge").compensate("refund", &1).run(async |_| Ok::<_, Failure>(())).await?;
+        flow.once("charge").compensate(&"refund").run(async |_| Ok(())).await?;
         self.books.enter("killed");
         forever().await
     }
@@ -544,10 +544,10 @@ async fn unreadable_keyed_record_does_not_keep_lost_drivers_from_counting() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
         if script.call() == 0 {
-            flow.once("charge").key("card/1").run(async |_| Ok::<_, Failure>("paid".to_owned())).await?;
+            flow.once("charge").key("card/1").run(async |_| Ok("paid".to_owned())).await?;
             return forever().await;
         }
-        flow.once("charge").key("card/1").run(async |_| Ok::<_, Failure>("paid".to_owned())).await
+        flow.once("charge").key("card/1").run(async |_| Ok("paid".to_owned())).await
     });
     desk.machine().0.start(&script, "s/1", &input()).enqueue().await.unwrap();
     desk.bench.clock.advance(LATER);

@@ -92,7 +92,7 @@ impl Workflow for Killed {
             let name = format!("charge#{number}");
             let charge = async |_: StepAttempt| {
                 self.dies_once(&name).await;
-                Ok::<_, Failure>(())
+                Ok(())
             };
             match self.step {
                 Step::Probed => {
@@ -103,7 +103,7 @@ impl Workflow for Killed {
                     flow.once(&name).key(&*name).recognised_for(DAY * 300).run(charge).await?;
                 }
                 Step::Recorded => {
-                    flow.step(&name).run(async |_| Ok::<_, Failure>(())).await?;
+                    flow.step(&name).run(async |_| Ok(())).await?;
                     self.dies_once(&name).await;
                 }
                 Step::Nothing => self.dies_once(&name).await,
@@ -231,7 +231,7 @@ impl Workflow for Panics {
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         self.runs.fetch_add(1, Ordering::SeqCst);
-        let charge = flow.once("charge").expect_within(LATER * 10).compensate("refund", &1);
+        let charge = flow.once("charge").expect_within(LATER * 10).compensate(&"refund");
         let charge = charge.run(async |_| {
             self.books.enter("charge");
             forever::<Result<(), Failure>>().await

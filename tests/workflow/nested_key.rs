@@ -26,7 +26,7 @@ impl Workflow for Nested {
     type Output = ();
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        flow.once("charge").compensate("refund", &()).run(|_| self.charge()).await?;
+        flow.once("charge").compensate(&"refund").run(|_| self.charge()).await?;
         Err(Stop::fail("no seat"))
     }
 
@@ -35,7 +35,7 @@ impl Workflow for Nested {
             .once("send")
             .run(|attempt| {
                 self.given.lock().unwrap().push(attempt.idempotency_key().to_owned());
-                async { Ok::<_, Failure>("sent".to_owned()) }
+                async { Ok("sent".to_owned()) }
             })
             .await;
         sent.map_err(|stop| Failure::needs_operator(stop.to_string()))?;

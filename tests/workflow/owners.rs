@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use locker::Failure;
 use locker::workflow::{Flow, Outcome, State, Stop, Workflow};
 use locker_tests::Fate;
 use tokio::sync::Semaphore;
@@ -54,7 +53,7 @@ impl Workflow for Sleepy {
     type Output = u32;
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<u32, Stop> {
-        flow.step("first").run(|_| async { Ok::<_, Failure>(()) }).await?;
+        flow.step("first").run(|_| async { Ok(()) }).await?;
         if self.sleeps {
             self.asleep.store(true, Ordering::SeqCst);
             let _woken = self.wake.acquire().await.unwrap();
@@ -62,13 +61,13 @@ impl Workflow for Sleepy {
         flow.once("charge")
             .run(|_| async {
                 self.books.enter("charge");
-                Ok::<_, Failure>(())
+                Ok(())
             })
             .await?;
         flow.step("last")
             .run(|_| async {
                 self.books.enter("last");
-                Ok::<_, Failure>(7)
+                Ok(7)
             })
             .await
     }
@@ -180,7 +179,7 @@ impl Workflow for Plain {
             .input(&0)
             .run(|_| async {
                 self.0.enter("new");
-                Ok::<_, Failure>("new".to_owned())
+                Ok("new".to_owned())
             })
             .await
     }

@@ -75,7 +75,6 @@ fn time(millis: i64) -> DateTime<Utc> {
 #[derive(Clone)]
 struct Approval {
     books: Books,
-    clock: TestClock,
 }
 
 impl Workflow for Approval {
@@ -85,11 +84,10 @@ impl Workflow for Approval {
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<String, Stop> {
         self.books.enter("run");
-        let until = |_| async { Ok::<_, Failure>((self.clock.now() + 78 * HOUR).timestamp_millis()) };
-        flow.wait_until(time(flow.step("until").run(until).await?))?;
+        flow.sleep("pause", 78 * HOUR).await?;
         let ask = |_| async {
             self.books.enter("ask");
-            Ok::<_, Failure>("approved".to_owned())
+            Ok("approved".to_owned())
         };
         flow.step("ask").run(ask).await
     }
@@ -98,7 +96,7 @@ impl Workflow for Approval {
 #[tokio::test]
 async fn a_workflow_that_waits_for_78_hours_is_left_alone_and_resumes_then() {
     let desk = Desk::new().await;
-    let code = Approval { books: Books::default(), clock: desk.bench.clock.clone() };
+    let code = Approval { books: Books::default() };
     let (workflows, _) = desk.machine_with(|_, limits| *limits = Limits::default());
     let outcome = workflows.start(&code, "approval/1", &()).run().await.unwrap();
     let Outcome::InProgress(waiting) = outcome else { panic!("{outcome:?}") };
@@ -137,10 +135,10 @@ impl Workflow for Polls {
     async fn run(&self, flow: &Flow, begun: i64) -> Result<u32, Stop> {
         let begun = time(begun);
         for number in 0_u32.. {
-            flow.wait_until(begun + number * HOUR)?;
+            flow.sleep_until(("pause", number), begun + number * HOUR).await?;
             let ask = |_| async {
                 self.books.enter("ask");
-                Ok::<_, Failure>(self.clock.now() >= begun + 7 * 24 * HOUR)
+                Ok(self.clock.now() >= begun + 7 * 24 * HOUR)
             };
             if flow.step(format!("ask#{number}")).run(ask).await? {
                 return Ok(number);

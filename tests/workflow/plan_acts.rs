@@ -19,7 +19,7 @@ impl Workflow for Trip {
     type Output = u32;
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<u32, Stop> {
-        flow.once("book").compensate("give-back", &1).run(|_| async { Ok::<_, Failure>(1) }).await?;
+        flow.once("book").compensate(&"give-back").run(|_| async { Ok(1) }).await?;
         let pay = |attempt: locker::workflow::StepAttempt| {
             let key = attempt.idempotency_key().to_owned();
             self.0.enter(key);

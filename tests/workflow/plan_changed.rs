@@ -9,9 +9,9 @@ use aws_sdk_dynamodb::types::{
     AttributeDefinition, AttributeValue, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType,
     Projection, ProjectionType, ScalarAttributeType,
 };
+use locker::Record;
 use locker::operator::{Act, Console, Filter, Need, Plan};
 use locker::workflow::{Completer, Flow, Stop, Workflow};
-use locker::{Failure, Record};
 use locker_tests::{Fate, MINUTE, ada, held_by};
 
 use crate::bench::{Desk, LATER};
@@ -231,9 +231,9 @@ impl Workflow for Charged {
         let charge = |_| async {
             self.begun.add_permits(1);
             drop(self.replies.acquire().await);
-            Ok::<_, Failure>("ch_1".to_owned())
+            Ok("ch_1".to_owned())
         };
-        flow.once("charge").compensate("refund", &1).run(charge).await
+        flow.once("charge").compensate(&"refund").run(charge).await
     }
 }
 

@@ -104,9 +104,9 @@ impl Workflow for Trip {
     async fn run(&self, flow: &Flow, ends: bool) -> Result<(), Stop> {
         let book = |_| async {
             self.0.enter(flow.key().as_str());
-            Ok::<_, Failure>(1)
+            Ok(1)
         };
-        flow.once("book").compensate("give-back", &1).run(book).await?;
+        flow.once("book").compensate(&"give-back").run(book).await?;
         let mail = |_| async { if ends { Ok(()) } else { Err(Failure::transient("no mail".to_owned())) } };
         flow.step("mail").run(mail).await
     }

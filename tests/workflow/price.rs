@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
-use locker::Failure;
 use locker::workflow::{Flow, Outcome, Reported, Stop, Workflow};
 use locker_tests::Wire;
 
@@ -29,11 +28,11 @@ impl Workflow for Priced {
     type Output = ();
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        let work = |_| async { Ok::<_, Failure>(1) };
+        let work = |_| async { Ok(1) };
         match self.0 {
             Shape::Nothing => {}
             Shape::Step => drop(flow.step("a").input(&1).run(work).await?),
-            Shape::Once => drop(flow.once("a").input(&1).compensate("undo", &1).run(work).await?),
+            Shape::Once => drop(flow.once("a").input(&1).compensate(&"undo").run(work).await?),
             Shape::OnceShared => {
                 flow.once("a").key(("card/charge", flow.key().as_str())).run(work).await?;
             }
@@ -43,9 +42,8 @@ impl Workflow for Priced {
             }
             Shape::Onces(count, bytes) => {
                 for number in 0..count {
-                    let noise = |_| async {
-                        Ok::<_, Failure>((0..bytes).map(|_| fastrand::alphanumeric()).collect::<String>())
-                    };
+                    let noise =
+                        |_| async { Ok((0..bytes).map(|_| fastrand::alphanumeric()).collect::<String>()) };
                     flow.once(format!("step#{number}")).run(noise).await?;
                 }
             }

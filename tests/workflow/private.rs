@@ -9,6 +9,7 @@ use locker::inbox::{Delivery, Incoming};
 use locker::message::{NewMessage, Router, Sent, Target};
 use locker::workflow::{Compensated, Compensation, Completer, Flow, Outcome, ProbeOutcome, Stop, Workflow};
 use locker::{Begun, Failure, FingerprintKey};
+use serde::{Deserialize, Serialize};
 
 use crate::bench::Desk;
 
@@ -44,16 +45,21 @@ impl Letters {
     }
 }
 
+#[derive(Serialize, Deserialize)]
+enum Undo {
+    Refund(String),
+}
+
 impl Workflow for Letters {
     const NAME: &'static str = "letters";
     type Input = String;
     type Output = ();
 
     async fn run(&self, flow: &Flow, address: String) -> Result<(), Stop> {
-        let once = flow.once("charge").input(&address).compensate("refund", &address);
+        let once = flow.once("charge").input(&address).compensate(&Undo::Refund(address.clone()));
         let once = once.probe(|_| async { Ok(ProbeOutcome::Unknown) });
         self.printed.add("Once", &once);
-        once.run(|_| async { Ok::<_, Failure>(address.clone()) }).await?;
+        once.run(|_| async { Ok(address.clone()) }).await?;
         let message = NewMessage::new("letter/sent", &address).subject(&address);
         let atomic = flow.atomic("send").input(&address).put(self.row()).send(message);
         self.printed.add("Atomic", &atomic);
@@ -64,7 +70,8 @@ impl Workflow for Letters {
     }
 
     async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
-        assert_eq!(compensation.input::<String>().unwrap(), ADDRESS);
+        let Undo::Refund(address) = compensation.undo()?;
+        assert_eq!(address, ADDRESS);
         self.printed.add("Compensation", &compensation);
         Ok(Compensated::Done)
     }
@@ -132,7 +139,7 @@ async fn debug_output_contains_nothing_private() {
         ("Router", "letter/*"),
         ("Once", "charge"),
         ("Atomic", "send"),
-        ("Compensation", "refund"),
+        ("Compensation", "Refund"),
         ("FingerprintKey", "k1"),
         ("Begun", "Completed"),
     ] {

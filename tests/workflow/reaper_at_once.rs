@@ -25,7 +25,7 @@ impl Workflow for Job {
         for step in 0..STEPS {
             let work = |_| async move {
                 self.0.enter(format!("{}#{step}", flow.key().as_str()));
-                Ok::<_, Failure>(())
+                Ok(())
             };
             flow.step(format!("step#{step}")).run(work).await?;
         }

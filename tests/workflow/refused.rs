@@ -37,15 +37,14 @@ impl Workflow for Buy {
             .table_name(&self.rows)
             .key("id", AttributeValue::S("book".to_owned()))
             .condition_expression("attribute_exists(id)");
-        let reserve = flow.atomic("reserve").check(in_stock.build().unwrap()).compensate("give-back", &1);
+        let reserve = flow.atomic("reserve").check(in_stock.build().unwrap()).compensate(&"give-back");
         let reserve = if self.asks_again { reserve.ask_again() } else { reserve };
-        let answer = match reserve.commit(&()).await {
+        let answer = match reserve.outcome(&()).await? {
             Ok(()) => "bought",
-            Err(Stop::Refused { writes, .. }) => {
-                assert_eq!(writes, [0]);
+            Err(refused) => {
+                assert_eq!(refused.writes, [0]);
                 "sold out"
             }
-            Err(stop) => return Err(stop),
         };
         self.books.enter(answer);
         let mail = |_| async {

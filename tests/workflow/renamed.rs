@@ -48,7 +48,7 @@ impl Workflow for Shop {
         // The first run is tried again, as by a deployment in between.
         let step =
             flow.once(self.step).retry(RetryPolicy::never()).recognised_for(Duration::from_secs(24 * 3600));
-        step.compensate("refund", &()).run(charge).await
+        step.compensate(&"refund").run(charge).await
     }
 
     async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {

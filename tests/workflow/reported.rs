@@ -75,9 +75,9 @@ impl Workflow for Order {
     async fn run(&self, flow: &Flow, (): ()) -> Result<String, Stop> {
         let seat = |_| async {
             self.books.enter("seat");
-            Ok::<_, Failure>(1)
+            Ok(1)
         };
-        flow.once("seat").compensate("free", &1).run(seat).await?;
+        flow.once("seat").compensate(&"free").run(seat).await?;
         let charge = flow.once("charge").retry(RetryPolicy::never()).recognised_for(self.recognised);
         let charge = if let Some(key) = self.key { charge.key(key) } else { charge };
         let call = |_| async {
@@ -90,10 +90,10 @@ impl Workflow for Order {
             }
             Ok(format!("paid {call}"))
         };
-        let paid = charge.compensate("refund", &1).run(call).await?;
+        let paid = charge.compensate(&"refund").run(call).await?;
         let confirm = |_| async {
             self.books.enter(format!("confirm {paid}"));
-            Ok::<_, Failure>(paid.clone())
+            Ok(paid.clone())
         };
         flow.step("confirm").run(confirm).await
     }

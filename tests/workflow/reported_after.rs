@@ -229,9 +229,8 @@ impl Workflow for Invoice {
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<String, Stop> {
         let declined = |_| async { Err::<String, _>(Failure::permanent("declined".to_owned())) };
-        match flow.once("charge").compensate("refund", &1).run(declined).await {
-            Err(Stop::Failed(_)) => {}
-            other => return other,
+        if let Ok(receipt) = flow.once("charge").compensate(&"refund").outcome(declined).await? {
+            return Ok(receipt);
         }
         let send = |_| async {
             let is_open = self.1.load(Ordering::SeqCst);

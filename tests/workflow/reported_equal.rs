@@ -50,7 +50,7 @@ impl Workflow for Charge {
     type Output = String;
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<String, Stop> {
-        let charge = flow.once("charge").retry(RetryPolicy::never()).compensate("refund", &());
+        let charge = flow.once("charge").retry(RetryPolicy::never()).compensate(&"refund");
         let charge = if let Some(key) = self.key { charge.key(key) } else { charge };
         let call = |_| async {
             if self.calls.fetch_add(1, Ordering::SeqCst) > 0 {
@@ -133,7 +133,7 @@ impl Workflow for Recorded {
     type Output = ();
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        flow.step("quote").run(|_| async { Ok::<_, Failure>(7) }).await?;
+        flow.step("quote").run(|_| async { Ok(7) }).await?;
         let row = Put::builder().table_name(&self.0).item("id", AttributeValue::S("row".into()));
         flow.atomic("book").put(row.build().unwrap()).commit(&7).await?;
         Ok(())
@@ -170,8 +170,8 @@ impl Workflow for Refunds {
     type Output = ();
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        let charge = |_| async { Ok::<_, Failure>("ch-1".to_owned()) };
-        flow.once("charge").compensate("refund", &()).run(charge).await?;
+        let charge = |_| async { Ok("ch-1".to_owned()) };
+        flow.once("charge").compensate(&"refund").run(charge).await?;
         Err(Stop::fail("no seat"))
     }
 

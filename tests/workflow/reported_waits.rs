@@ -22,9 +22,9 @@ impl Workflow for Packed {
     async fn run(&self, flow: &Flow, (): ()) -> Result<String, Stop> {
         let pay = |_| async {
             self.0.enter("pay");
-            Ok::<_, Failure>(())
+            Ok(())
         };
-        flow.once("pay").compensate("refund", &()).run(pay).await?;
+        flow.once("pay").compensate(&"refund").run(pay).await?;
         let parcel: String = flow.once("pack").reported_within(3 * DAY).await?;
         self.0.enter(format!("sent {parcel}"));
         Ok(parcel)

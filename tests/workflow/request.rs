@@ -117,7 +117,7 @@ async fn a_large_input_and_a_large_answer_come_back_bit_for_bit() {
                 .step("echo")
                 .run(|_| {
                     let text = input.clone();
-                    async { Ok::<_, Failure>(text) }
+                    async { Ok(text) }
                 })
                 .await?;
             Ok(text)

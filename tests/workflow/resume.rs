@@ -123,7 +123,7 @@ async fn code_may_be_reordered_while_a_workflow_is_unfinished() {
         type Input = ();
         type Output = Vec<u32>;
         async fn run(&self, flow: &Flow, (): ()) -> Result<Vec<u32>, Stop> {
-            let a = flow.once("a").run(|_| async { Ok::<_, Failure>(1) }).await?;
+            let a = flow.once("a").run(|_| async { Ok(1) }).await?;
             let b = flow
                 .step("b")
                 .run(|_| async { Err::<u32, _>(Failure::transient("down".to_owned())) })
@@ -136,9 +136,9 @@ async fn code_may_be_reordered_while_a_workflow_is_unfinished() {
         type Input = ();
         type Output = Vec<u32>;
         async fn run(&self, flow: &Flow, (): ()) -> Result<Vec<u32>, Stop> {
-            let c = flow.step("c").run(|_| async { Ok::<_, Failure>(30) }).await?;
-            let b = flow.step("b").run(|_| async { Ok::<_, Failure>(20) }).await?;
-            let a = flow.once("a").run(|_| async { Ok::<_, Failure>(10) }).await?;
+            let c = flow.step("c").run(|_| async { Ok(30) }).await?;
+            let b = flow.step("b").run(|_| async { Ok(20) }).await?;
+            let a = flow.once("a").run(|_| async { Ok(10) }).await?;
             Ok(vec![a, b, c])
         }
     }

@@ -210,7 +210,7 @@ impl Workflow for Trip {
     type Output = u32;
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<u32, Stop> {
-        flow.once("book").compensate("give-back", &1).run(|_| async { Ok::<_, Failure>(1) }).await?;
+        flow.once("book").compensate(&"give-back").run(|_| async { Ok(1) }).await?;
         let pay = |_| async {
             match self.0 {
                 "completed" => Ok(2),

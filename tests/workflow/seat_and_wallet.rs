@@ -52,14 +52,14 @@ impl Workflow for Show {
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         let take = |_| async {
             self.world().seat_is_taken = true;
-            Ok::<_, Failure>(())
+            Ok(())
         };
-        flow.once("seat").compensate("free", &()).run(take).await?;
+        flow.once("seat").compensate(&"free").run(take).await?;
         let sent = |_| async { Err::<String, _>(Failure::in_doubt("the event says".to_owned())) };
-        flow.once("charge").retry(RetryPolicy::never()).compensate("refund", &()).run(sent).await?;
+        flow.once("charge").retry(RetryPolicy::never()).compensate(&"refund").run(sent).await?;
         let confirm = |_| async {
             self.world().is_confirmed = true;
-            Ok::<_, Failure>(())
+            Ok(())
         };
         flow.step("confirm").run(confirm).await
     }

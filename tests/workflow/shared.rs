@@ -5,6 +5,7 @@ use std::time::Duration;
 use locker::workflow::{Compensated, Compensation, Flow, Outcome, StepAttempt, Stop, Workflow};
 use locker::{Failure, Retention};
 use locker_tests::DAY;
+use serde::{Deserialize, Serialize};
 
 use crate::bench::{Books, Desk, LATER};
 
@@ -22,6 +23,11 @@ impl Charge {
     }
 }
 
+#[derive(Serialize, Deserialize)]
+enum Undo {
+    Refund(u32),
+}
+
 impl Workflow for Charge {
     const NAME: &'static str = "charge";
     type Input = u32;
@@ -33,7 +39,7 @@ impl Workflow for Charge {
             .key(("card/charge", 7))
             .version(self.version)
             .input(&amount)
-            .compensate("refund", &amount)
+            .compensate(&Undo::Refund(amount))
             .run(|attempt| async move {
                 self.books.enter(attempt.idempotency_key());
                 if self.declined {
@@ -50,7 +56,8 @@ impl Workflow for Charge {
     }
 
     async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
-        self.books.enter(format!("{} {}", compensation.name(), compensation.input::<u32>().unwrap()));
+        let Undo::Refund(amount) = compensation.undo()?;
+        self.books.enter(format!("refund {amount}"));
         Ok(Compensated::Done)
     }
 }
@@ -154,13 +161,12 @@ async fn after_a_failure_the_code_may_ask_again_under_the_next_version() {
         type Output = u32;
         async fn run(&self, flow: &Flow, (): ()) -> Result<u32, Stop> {
             for version in 1..=2 {
-                let created = flow.once("create").version(version).run(|attempt| async move {
+                let created = flow.once("create").version(version).outcome(|attempt| async move {
                     self.0.enter(attempt.idempotency_key());
                     if version == 1 { Err(Failure::permanent("no name".to_owned())) } else { Ok(version) }
                 });
-                match created.await {
-                    Err(Stop::Failed(_)) => {}
-                    created => return created,
+                if let Ok(created) = created.await? {
+                    return Ok(created);
                 }
             }
             Err(Stop::fail("twice"))
@@ -187,7 +193,7 @@ impl Workflow for Greeting {
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         let send = |attempt: StepAttempt| async move {
             self.0.enter(attempt.idempotency_key());
-            Ok::<_, Failure>(())
+            Ok(())
         };
         flow.once("send").key("greeting/7").retention(Retention::For(DAY)).run(send).await
     }

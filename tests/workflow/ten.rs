@@ -2,7 +2,7 @@
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use locker::workflow::{Flow, List, StepState, Stop, Workflow};
-use locker::{Failure, Intervened, Operator};
+use locker::{Intervened, Operator};
 
 use crate::bench::{Books, Desk};
 
@@ -43,11 +43,9 @@ impl Workflow for Ten {
         let mut results = Vec::new();
         for number in 0..4 {
             let (step, once) = (format!("step#{number}"), format!("once#{number}"));
-            let done =
-                flow.step(&step).input(&number).run(|_| async { Ok::<_, Failure>(self.effect(&step)) });
+            let done = flow.step(&step).input(&number).run(|_| async { Ok(self.effect(&step)) });
             results.push(done.await?);
-            let done =
-                flow.once(&once).input(&number).run(|_| async { Ok::<_, Failure>(self.effect(&once)) });
+            let done = flow.once(&once).input(&number).run(|_| async { Ok(self.effect(&once)) });
             results.push(done.await?);
             if number < 2 {
                 results.push(self.put_row(flow, &format!("atomic#{number}")).await?);

@@ -86,13 +86,13 @@ impl Workflow for Neighbour {
     async fn run(&self, flow: &Flow, number: usize) -> Result<(), Stop> {
         let key = flow.key().as_str();
         if number == 0 {
-            let seat = flow.once("seat").compensate("back", &()).run(|_| async { Ok::<_, Failure>(()) });
+            let seat = flow.once("seat").compensate(&"back").run(|_| async { Ok(()) });
             seat.await?;
             return Err(Stop::fail("sold out"));
         }
         let work = |_| async move {
             self.0.call(format!("effect {key}"), number.is_multiple_of(2)).await;
-            Ok::<_, Failure>(())
+            Ok(())
         };
         match number {
             1 | 2 => flow.step("effect").run(work).await?,
@@ -101,7 +101,7 @@ impl Workflow for Neighbour {
         for name in ["next", "last"] {
             let next = |_| async move {
                 self.0.books.enter(format!("{name} {key}"));
-                Ok::<_, Failure>(())
+                Ok(())
             };
             flow.step(name).run(next).await?;
             flow.once(format!("once-{name}")).run(next).await?;
@@ -189,7 +189,7 @@ impl Workflow for Stuck {
     type Output = ();
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        let seat = flow.once("seat").compensate("back", &()).run(|_| async { Ok::<_, Failure>(()) });
+        let seat = flow.once("seat").compensate(&"back").run(|_| async { Ok(()) });
         seat.await?;
         Err(Stop::fail("sold out"))
     }

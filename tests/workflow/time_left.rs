@@ -69,7 +69,7 @@ impl Workflow for Long {
         report
             .run(|_| async {
                 self.0.enter("begun");
-                Ok::<_, Failure>(1)
+                Ok(1)
             })
             .await
     }
@@ -125,7 +125,7 @@ impl Workflow for Two {
                 if name == "first" {
                     self.1.advance(Duration::from_secs(40));
                 }
-                Ok::<_, Failure>(())
+                Ok(())
             };
             flow.once(name).run(charge).await?;
         }

@@ -30,7 +30,7 @@ impl Workflow for Purchase {
     type Output = ();
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        flow.once("reserve").compensate("free", &()).run(|_| async { Ok::<_, Failure>(()) }).await?;
+        flow.once("reserve").compensate(&"free").run(|_| async { Ok(()) }).await?;
         let charge = |_| async { Err::<(), _>(self.0.clone()) };
         flow.once("charge").retry(RetryPolicy::never()).run(charge).await
     }
@@ -256,10 +256,10 @@ impl Workflow for PastItsPivot {
     type Output = ();
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        flow.once("reserve").compensate("free", &()).run(|_| async { Ok::<_, Failure>(()) }).await?;
-        flow.once("pay").pivot().run(|_| async { Ok::<_, Failure>(()) }).await?;
+        flow.once("reserve").compensate(&"free").run(|_| async { Ok(()) }).await?;
+        flow.once("pay").pivot().run(|_| async { Ok(()) }).await?;
         let lost = |_| async { Err::<(), _>(Failure::in_doubt("no reply".to_owned())) };
-        flow.once("send").compensate("recall", &()).retry(RetryPolicy::never()).run(lost).await
+        flow.once("send").compensate(&"recall").retry(RetryPolicy::never()).run(lost).await
     }
 
     async fn compensate(&self, _: &Flow, _: Compensation) -> Result<Compensated, Failure> {
@@ -297,17 +297,17 @@ impl Workflow for Keyed {
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         for step in ["plain", "own"] {
-            let once = flow.once(step).compensate("undo", &());
+            let once = flow.once(step).compensate(&"undo");
             let once = if step == "own" { once.key("elsewhere/7") } else { once };
             let work = async |attempt: locker::workflow::StepAttempt| {
                 self.note(step, attempt.idempotency_key());
-                Ok::<_, Failure>(())
+                Ok(())
             };
             once.run(work).await?;
         }
         let work = async |attempt: locker::workflow::StepAttempt| {
             self.note("again", attempt.idempotency_key());
-            Ok::<_, Failure>(())
+            Ok(())
         };
         flow.step("again").run(work).await?;
         flow.once("refused").run(|_| async { Err::<(), _>(Failure::permanent("declined".to_owned())) }).await

@@ -97,6 +97,11 @@ enum Door {
 #[derive(Clone)]
 struct Gives(Door, Books);
 
+#[derive(serde::Serialize)]
+enum Undo {
+    Undo(f64),
+}
+
 impl Workflow for Gives {
     const NAME: &'static str = "gives";
     type Input = ();
@@ -105,14 +110,14 @@ impl Workflow for Gives {
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         let work = |_| async {
             self.1.enter("effect");
-            Ok::<_, Failure>(())
+            Ok(())
         };
         match self.0 {
             Door::StepInput => flow.step("a").input(&ODD).run(work).await,
             Door::OnceInput => flow.once("a").input(&ODD).run(work).await,
             Door::AtomicInput => flow.atomic("a").input(&ODD).commit(&()).await,
-            Door::OnceCompensation => flow.once("a").compensate("undo", &ODD).run(work).await,
-            Door::AtomicCompensation => flow.atomic("a").compensate("undo", &ODD).commit(&()).await,
+            Door::OnceCompensation => flow.once("a").compensate(&Undo::Undo(ODD)).run(work).await,
+            Door::AtomicCompensation => flow.atomic("a").compensate(&Undo::Undo(ODD)).commit(&()).await,
             Door::AtomicValue => flow.atomic("a").commit(&ODD).await.map(drop),
             Door::Message => flow.atomic("a").message("rate/odd", &ODD).commit(&()).await,
         }
@@ -125,8 +130,8 @@ async fn number_that_json_does_not_have_is_refused_before_the_effect_of_a_step()
         (Door::StepInput, "step a cannot run: its input is refused: "),
         (Door::OnceInput, "step a cannot run: its input is refused: "),
         (Door::AtomicInput, "step a cannot run: its input is refused: "),
-        (Door::OnceCompensation, "step undo cannot run: the input of its compensation is refused: "),
-        (Door::AtomicCompensation, "step undo cannot run: the input of its compensation is refused: "),
+        (Door::OnceCompensation, "step a cannot run: its compensation is refused: "),
+        (Door::AtomicCompensation, "step a cannot run: its compensation is refused: "),
         (Door::AtomicValue, "step a cannot run: its value is refused: "),
         (Door::Message, "step a cannot run: invalid message: the body cannot be sent: "),
     ] {
@@ -193,7 +198,7 @@ impl Workflow for Returns {
     type Output = (Option<f64>, String);
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(Option<f64>, String), Stop> {
-        let work = |_| async { Ok::<_, Failure>(self.value()) };
+        let work = |_| async { Ok(self.value()) };
         match self.0 {
             Place::Step => flow.step("a").run(work).await,
             Place::Once => flow.once("a").run(work).await,
@@ -237,7 +242,7 @@ impl Workflow for Fails {
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         let fails = |_| async { Err::<(), _>(Failure::permanent(ODD).code("odd")) };
-        if self.0 { flow.once("a").run(fails).await } else { Err(Stop::fail(ODD)) }
+        if self.0 { Ok(flow.once("a").outcome(fails).await??) } else { Err(Stop::fail(ODD)) }
     }
 }
 

@@ -33,7 +33,7 @@ impl<const VERSION: u32> Workflow for Order<VERSION> {
         flow.once("pay-out")
             .run(async |_| {
                 self.0.enter("pay-out");
-                Ok::<_, Failure>(VERSION)
+                Ok(VERSION)
             })
             .await
     }
@@ -104,13 +104,13 @@ impl Workflow for Branch {
     type Output = u32;
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<u32, Stop> {
-        flow.step("first").run(async |_| Ok::<_, Failure>(())).await?;
+        flow.step("first").run(async |_| Ok(())).await?;
         let chosen = match self.max.load(Ordering::SeqCst) {
             0 => 1,
             max => flow.version("branch", max).await?,
         };
         self.books.enter(format!("branch {chosen}"));
-        flow.step("second").run(async |_| Ok::<_, Failure>(())).await?;
+        flow.step("second").run(async |_| Ok(())).await?;
         let last = flow.step("last").retry(RetryPolicy::never()).run(async |_| {
             match self.fails.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)) {
                 Ok(_) => Err(transient()),
@@ -174,7 +174,7 @@ impl Workflow for Cards {
         let card = if run == 0 { "charge-a" } else { "charge-b" };
         let charge = flow.once(card).run(async |_| {
             self.books.enter(card);
-            Ok::<_, Failure>(())
+            Ok(())
         });
         charge.await?;
         let mail = flow.step("mail").retry(RetryPolicy::never()).run(async |_| match run {

@@ -219,7 +219,7 @@ impl<I: Serialize + for<'de> Deserialize<'de> + Send + Sync + 'static> Workflow 
     type Output = u32;
 
     async fn run(&self, flow: &Flow, _: I) -> Result<u32, Stop> {
-        flow.step("number").run(|_| async { Ok::<_, Failure>(7) }).await
+        flow.step("number").run(|_| async { Ok(7) }).await
     }
 }
 

@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::Credentials;
-use locker::Failure;
 use locker::workflow::{Flow, Outcome, Stop, Workflow, Workflows};
 use locker_benches::answer::{self, Answer};
 use locker_benches::bare;
@@ -47,7 +46,7 @@ impl Workflow for Job {
     type Output = Answer;
 
     async fn run(&self, flow: &Flow, input: u32) -> Result<Answer, Stop> {
-        let work = |_| async { Ok::<_, Failure>(self.answer.clone()) };
+        let work = |_| async { Ok(self.answer.clone()) };
         match self.shape {
             Shape::Step => flow.step("work").input(&input).run(work).await,
             Shape::Once => flow.once("work").input(&input).run(work).await,

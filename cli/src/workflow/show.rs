@@ -1,6 +1,7 @@
 //! `locker workflow show`: one workflow with its steps, its messages, its timeline, and the acts
 //! that are possible now.
 
+use chrono::{DateTime, Utc};
 use clap::Args;
 use locker::operator::{Part, Timeline};
 use locker::workflow::{List, StepKind, StepView, View};
@@ -178,6 +179,11 @@ fn print(view: &View, input: Option<&str>, content: bool) {
     }
 }
 
+/// The time that a timer recorded.
+fn recorded(step: &StepView) -> Option<DateTime<Utc>> {
+    DateTime::from_timestamp_millis(step.result()?.parse().ok()?)
+}
+
 fn row(step: &StepView, content: bool) -> [String; 7] {
     let now = output::now();
     let compensation = match (step.compensation(), step.is_pivot()) {
@@ -197,6 +203,7 @@ fn row(step: &StepView, content: bool) -> [String; 7] {
         } else {
             match step.kind() {
                 StepKind::Atomic => "-".to_owned(),
+                StepKind::Timer => recorded(step).map_or_else(|| "-".to_owned(), output::time),
                 _ => step.idempotency_key(),
             }
         },

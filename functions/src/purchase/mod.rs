@@ -24,7 +24,7 @@ pub use api::router;
 
 use crate::orders::{Order, OrderRequest};
 use crate::payments::{Payments, Receipt, RefundRequest};
-use row::Row;
+use row::{Row, RowName};
 
 /// How long the provider recognises an idempotency key.
 const RECOGNISED: Duration = Duration::from_secs(24 * 60 * 60);
@@ -87,6 +87,14 @@ pub enum Refusal {
     OrderExists,
 }
 
+/// How the steps of a purchase are compensated.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Undo {
+    Refund,
+    Withdraw(RowName),
+}
+
 impl Workflow for Purchase {
     const NAME: &'static str = "purchase";
     type Input = PurchaseInput;
@@ -95,21 +103,21 @@ impl Workflow for Purchase {
     async fn run(&self, flow: &Flow, input: PurchaseInput) -> Result<Order, Stop> {
         let PurchaseInput { customer, request } = input;
         let row = Row::of(&self.orders_table, flow.key(), &customer, &request)?;
-        let placed = flow.atomic("place").put(row.placed()?).compensate("withdraw", &row.name);
-        placed.commit(&()).await.map_err(|stop| match stop {
-            Stop::Refused { .. } => Stop::fail(Refusal::OrderExists),
-            stop => stop,
-        })?;
+        let undo = Undo::Withdraw(row.name.clone());
+        let placed = flow.atomic("place").put(row.placed()?).compensate(&undo);
+        if placed.outcome(&()).await?.is_err() {
+            return Err(Stop::fail(Refusal::OrderExists));
+        }
         let charge = flow
             .once("charge")
             .input(&request.charge)
             .expect_within(self.payments.timeout() + MARGIN)
-            .probe(|attempt| async move { self.found(attempt.idempotency_key()).await })
-            .compensate_within("refund", &(), RECOGNISED);
+            .probe(async |attempt| self.found(attempt.idempotency_key()).await)
+            .compensate_within(&Undo::Refund, RECOGNISED);
         let receipt: Receipt = charge
-            .run(|attempt| {
+            .run(async |attempt| {
                 let key = attempt.idempotency_key().to_owned();
-                self.payments.charge(&request.charge, key)
+                self.payments.charge(&request.charge, key).await
             })
             .await?;
         let order = Order { order_id: request.order_id.clone(), receipt };
@@ -124,27 +132,27 @@ impl Workflow for Purchase {
     }
 
     async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
-        match compensation.name() {
-            "refund" => {
+        match compensation.undo()? {
+            Undo::Refund => {
                 // In doubt or not: a charge under that key is refunded, and one that is still to
                 // come is refused.
                 let request = RefundRequest { charge_key: compensation.tried_under().to_owned() };
                 self.payments.refund(&request, compensation.idempotency_key().to_owned()).await?;
                 Ok(Compensated::Done)
             }
-            "withdraw" => {
-                let name =
-                    compensation.input().map_err(|error| Failure::needs_operator(error.to_string()))?;
+            Undo::Withdraw(name) => {
                 row::withdraw(&self.dynamodb, &self.orders_table, &name).await?;
                 Ok(Compensated::Done)
             }
-            other => Err(Failure::needs_operator(format!("this code has no compensation named {other}"))),
         }
     }
 
     async fn probe_compensation(&self, compensation: &Compensation) -> Result<ProbeOutcome, BoxError> {
         // Withdrawing the same row again is harmless; the provider recognises refunds by their key.
-        Ok(if compensation.name() == "withdraw" { ProbeOutcome::NotDone } else { ProbeOutcome::Unknown })
+        Ok(match compensation.undo()? {
+            Undo::Withdraw(_) => ProbeOutcome::NotDone,
+            Undo::Refund => ProbeOutcome::Unknown,
+        })
     }
 }
 

@@ -2,10 +2,9 @@
 //! row.
 
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::error::SdkError;
+use aws_sdk_dynamodb::error::{BuildError, SdkError};
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, Put, Update};
-use locker::workflow::Stop;
 use locker::{Error, Failure, Key};
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +18,7 @@ pub(super) struct Row<'a> {
 }
 
 /// Identifies a row and the purchase that owns it.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct RowName {
     /// `@alice/order/7`.
     pub(super) id: String,
@@ -29,10 +28,6 @@ pub(super) struct RowName {
 
 fn text(text: &str) -> AttributeValue {
     AttributeValue::S(text.to_owned())
-}
-
-fn invalid(step: &str, error: &aws_sdk_dynamodb::error::BuildError) -> Stop {
-    Stop::Invalid { step: step.to_owned(), reason: error.to_string() }
 }
 
 impl<'a> Row<'a> {
@@ -48,7 +43,7 @@ impl<'a> Row<'a> {
     }
 
     /// Put a new row. An existing order with that number stays as it is.
-    pub(super) fn placed(&self) -> Result<Put, Stop> {
+    pub(super) fn placed(&self) -> Result<Put, BuildError> {
         Put::builder()
             .table_name(self.table)
             .item("id", text(&self.name.id))
@@ -58,11 +53,10 @@ impl<'a> Row<'a> {
             .item("currency", text(&self.request.charge.currency))
             .condition_expression("attribute_not_exists(id)")
             .build()
-            .map_err(|error| invalid("place", &error))
     }
 
     /// Mark the row as paid.
-    pub(super) fn paid(&self, order: &Order) -> Result<Update, Stop> {
+    pub(super) fn paid(&self, order: &Order) -> Result<Update, BuildError> {
         Update::builder()
             .table_name(self.table)
             .key("id", text(&self.name.id))
@@ -74,7 +68,6 @@ impl<'a> Row<'a> {
             .expression_attribute_values(":charge", text(&order.receipt.charge))
             .expression_attribute_values(":purchase", text(&self.name.purchase))
             .build()
-            .map_err(|error| invalid("pay", &error))
     }
 }
 

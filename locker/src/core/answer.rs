@@ -179,8 +179,16 @@ pub(crate) fn unrecorded(error: &AnswerError) -> String {
 
 /// The text that is stored instead of a failure that cannot be stored.
 pub(crate) fn not_whole(error: &AnswerError) -> String {
-    format!("the failure could not be stored whole: {error}")
+    format!("{NOT_WHOLE}{error}")
 }
+
+/// Whether this JSON is such a text.
+#[cfg(feature = "workflow")]
+pub(crate) fn is_not_whole(json: &str) -> bool {
+    json.strip_prefix('"').is_some_and(|text| text.starts_with(NOT_WHOLE))
+}
+
+const NOT_WHOLE: &str = "the failure could not be stored whole: ";
 
 /// A text as JSON.
 pub(crate) fn text(text: &str) -> String {

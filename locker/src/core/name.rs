@@ -23,6 +23,9 @@ pub(crate) enum InvalidName {
         "a name cannot start with compensation: or compensation-late:, which are reserved for compensations of steps"
     )]
     Reserved,
+    /// The id of a name that was composed of a text and an id.
+    #[error("the name ends with #, so its id is empty; give each step an id of its own, such as fund#7")]
+    EmptyId,
     /// A character that names do not allow.
     #[error(
         "the name has {what} at byte {at}; names are printable ASCII without space, / and ~, such as fund#7"
@@ -54,7 +57,24 @@ pub(crate) fn check(name: &str) -> Result<(), InvalidName> {
         };
         return Err(InvalidName::Character { what, at });
     }
+    if name.ends_with('#') {
+        return Err(InvalidName::EmptyId);
+    }
     Ok(())
+}
+
+/// A name that is composed of a text and an id. No two ids have the same name: what a name does not
+/// allow is percent-encoded, as are `%` and `#`.
+pub(crate) fn with_id(text: &str, id: &str) -> String {
+    let mut name = format!("{text}#");
+    for byte in id.bytes() {
+        if byte.is_ascii_graphic() && !b"/~%#".contains(&byte) {
+            name.push(char::from(byte));
+        } else {
+            name.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    name
 }
 
 /// The partition of a workflow. Keys have no space, so no version of one key is another key.
@@ -101,6 +121,16 @@ mod tests {
         assert!(check(&"x".repeat(201)).is_err());
         assert_eq!(check("compensation:a"), Err(InvalidName::Reserved));
         assert!(check("fund#7").is_ok());
+    }
+
+    #[test]
+    fn ids_of_any_text_have_names_of_their_own() {
+        for (id, name) in [("7", "fund#7"), ("a b/c", "fund#a%20b%2Fc"), ("ü~#%", "fund#%C3%BC%7E%23%25")] {
+            assert_eq!(with_id("fund", id), name);
+            assert_eq!(check(name), Ok(()));
+        }
+        assert_eq!(check(&with_id("fund", "")), Err(InvalidName::EmptyId));
+        assert_eq!(check(&with_id("fund", &"ü".repeat(40))), Err(InvalidName::Length { bytes: 245 }));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::owner::owner;
 use super::{Deliveries, Undelivered, each_message, or_retry};
 use crate::core::key::IntoKey;
 use crate::error::{BoxError, Error};
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 #[cfg(feature = "messages")]
 use crate::inbox::Delivery;
 use crate::token::{Answer, Attempt, BeginBuilder, Locker, RunError};
@@ -174,16 +174,8 @@ impl<P> Work<P> {
         Fut: Future<Output = Result<T, E>>,
     {
         let token = self.token(&event, context)?;
-        let work = |attempt| async { handler(event, attempt).await.map_err(failure_of) };
+        let work = |attempt| async { handler(event, attempt).await.map_err(failure::of_any) };
         token.run(work).await
-    }
-}
-
-/// The failure of code whose errors have no class: in doubt, unless the error is a [`Failure`].
-fn failure_of(error: impl Into<BoxError>) -> Failure {
-    match error.into().downcast::<Failure>() {
-        Ok(failure) => *failure,
-        Err(error) => Failure::in_doubt(error.to_string()),
     }
 }
 

@@ -63,6 +63,7 @@ pub trait Workflow: Send + Sync + 'static {
     }
 
     /// Compensates a step that was declared with [`Once::compensate`](super::Once::compensate).
+    /// Reads what to do from [`Compensation::undo`].
     ///
     /// A failed workflow is compensated once no effect is at work or in doubt. If an operator
     /// cancels the workflow, or [`exhausted`](Self::exhausted) selects compensation, the step may
@@ -118,28 +119,42 @@ impl Compensation {
         &self.step
     }
 
-    /// The name of the compensation, as the step declared it.
+    /// The name of the variant that the step declared.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The input that the step declared for its compensation before it ran.
+    /// The variant that the step declared before it ran
+    /// ([`Once::compensate`](super::Once::compensate)), as a value of the same enum.
     ///
     /// # Errors
     ///
-    /// [`AnswerError::Decode`] if it is of another type.
-    pub fn input<T: DeserializeOwned>(&self) -> Result<T, AnswerError> {
-        answer::from_json(&self.input)
+    /// A [`Failure`] that needs an operator if the enum has no such variant, or the variant has
+    /// another content: the workflow is quarantined, and its reason names the variant. Deploy a
+    /// type that reads it, and retry the workflow.
+    pub fn undo<U: DeserializeOwned>(&self) -> Result<U, Failure> {
+        let variant = format!("{{{}:{}}}", answer::text(&self.name), *self.input);
+        answer::from_json_by_field(&variant).map_err(|why| {
+            let name = &self.name;
+            Failure::needs_operator(format!(
+                "the code cannot read its stored compensation {name}: {why}; deploy code that does, then retry the step of the compensation"
+            ))
+        })
     }
 
     /// The result of the step. `None`: the step is in doubt.
     ///
     /// # Errors
     ///
-    /// [`AnswerError::Decode`] if it is of another type.
-    pub fn result<T: DeserializeOwned>(&self) -> Result<Option<T>, AnswerError> {
-        self.result.as_deref().map(answer::from_json).transpose()
+    /// A [`Failure`] that needs an operator if it is of another type.
+    pub fn result<T: DeserializeOwned>(&self) -> Result<Option<T>, Failure> {
+        self.result.as_deref().map(answer::from_json).transpose().map_err(|error| {
+            Failure::needs_operator(format!(
+                "the code cannot read the result of step {}: {error}; deploy code that does, then retry",
+                self.step
+            ))
+        })
     }
 
     /// Whether the outcome of the step arrived after its compensation had returned

@@ -3,6 +3,7 @@
 mod calls;
 mod records;
 mod span;
+mod timer;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,7 +13,7 @@ use serde::Serialize;
 
 use super::limits::Limits;
 use super::run_time::RunTime;
-use super::stop::Stop;
+use super::stop::{Stop, StopKind};
 use crate::core::answer::{self, Encoded};
 use crate::core::fingerprint::Fingerprint;
 use crate::core::key::Key;
@@ -23,8 +24,8 @@ use crate::core::workflow::header::{DriverAct, Header};
 use crate::core::workflow::place::{self, Place, Run};
 use crate::core::workflow::step::StepRecord;
 use crate::error::Error;
-use crate::failure::Failure;
 use crate::workflow::context::Context;
+use crate::workflow::step::name::IntoStepName;
 use crate::workflow::unsent::Unsent;
 use calls::{Calls, Scope};
 use records::Records;
@@ -153,35 +154,17 @@ impl Flow {
     ///
     /// # Errors
     ///
-    /// [`Stop::Lost`] if it was taken over already, [`Stop::Store`].
+    /// [`Stop`] if it was taken over already, or DynamoDB cannot be reached.
     ///
     /// # Cost
     ///
     /// 1 request; 1 write unit, and 2 for the index.
     pub async fn extend(&self, by: Duration) -> Result<(), Stop> {
         crate::settings::check_expect_within(by).map_err(Error::from)?;
-        let (due, began) = (time::after(self.now(), by), self.began());
+        let (due, began) = (time::after(self.time(), by), self.began());
         let held_since = (due > time::after(began, self.limits().longest_run)).then_some(began);
-        Ok(self.act("extend the workflow", DriverAct::Extend { due, held_since }).await?)
-    }
-
-    /// Wait until this time: for a callback, an approval, or simply for a while. The run ends here,
-    /// and a completer resumes the workflow then.
-    ///
-    /// A wait uses up no attempts and does not count as failing, however long it is. The time must
-    /// be the same in every run: record it in a step, as a number or a text. To poll, ask in a step
-    /// under a name of its own each time, such as `ask#3`, and wait again.
-    ///
-    /// # Errors
-    ///
-    /// [`Stop::Waiting`] until then; pass it on.
-    pub fn wait_until(&self, time: DateTime<Utc>) -> Result<(), Stop> {
-        if time <= self.now() {
-            return Ok(());
-        }
-        let stop = Stop::Waiting { until: time, step: None };
-        self.note_need(None, &stop);
-        Err(stop)
+        let act = DriverAct::Extend { due, held_since };
+        Ok(self.act("extend the workflow", act).await.map_err(StopKind::from)?)
     }
 
     /// Chooses a branch of the code and records the choice under this name.
@@ -195,7 +178,7 @@ impl Flow {
     /// ```no_run
     /// # async fn example(flow: &locker::workflow::Flow) -> Result<(), locker::workflow::Stop> {
     /// if flow.version("checks", 2).await? >= 2 {
-    ///     flow.once("fraud-check").run(async |_| Ok::<_, locker::Failure>(())).await?;
+    ///     flow.once("fraud-check").run(async |_| Ok(())).await?;
     /// }
     /// # Ok(())
     /// # }
@@ -206,16 +189,17 @@ impl Flow {
     ///
     /// # Errors
     ///
-    /// [`Stop`], as of a [`step`](Self::step). [`Stop::Invalid`] if `max` is 0. A recorded version
+    /// [`Stop`], as of a [`step`](Self::step), and if `max` is 0. A recorded version
     /// above `max` waits for newer code.
     ///
     /// # Cost
     ///
     /// 1 request and 1 write unit; nothing if it is recorded.
-    pub async fn version(&self, name: impl Into<String>, max: u32) -> Result<u32, Stop> {
-        let name = name.into();
+    pub async fn version(&self, name: impl IntoStepName, max: u32) -> Result<u32, Stop> {
+        let name = name.into_step_name();
         if max == 0 {
-            return Err(Stop::invalid(&name, "the version of a branch must be at least 1, got 0"));
+            let stop = StopKind::invalid(&name, "the version of a branch must be at least 1, got 0");
+            return Err(stop.into());
         }
         let is_called = |step: &str| step == name || self.has_called(step);
         // Steps of a compensation have places of their own.
@@ -228,20 +212,20 @@ impl Flow {
         };
         let beyond = !self.records_that(beyond).is_empty();
         let chosen = if beyond { 1 } else { max };
-        let step = self.step(name.clone()).run(async |_| Ok::<_, Failure>(chosen));
+        let step = self.step(name.clone()).run(async |_| Ok(chosen));
         let recorded = Box::pin(step).await?;
         if recorded <= max {
             return Ok(recorded);
         }
-        let stop = Stop::Later {
+        let stop = StopKind::Later {
             step: name,
-            at: self.now(),
+            at: self.time(),
             cause: format!("version {recorded} of this branch was chosen, and the code knows {max}"),
             counts: false,
             retry_for: None,
         };
         self.note_need(None, &stop);
-        Err(stop)
+        Err(stop.into())
     }
 
     pub(crate) fn context(&self) -> &Context {
@@ -267,7 +251,7 @@ impl Flow {
         Run { workflow: self.workflow(), started: self.created() }.to_string()
     }
 
-    pub(crate) fn now(&self) -> DateTime<Utc> {
+    pub(crate) fn time(&self) -> DateTime<Utc> {
         self.context().now()
     }
 
@@ -290,13 +274,13 @@ impl Flow {
     }
 
     /// The fingerprint of a step's input.
-    pub(crate) fn fingerprint(step: &str, input: &impl Serialize) -> Result<Fingerprint, Stop> {
-        let refused = |error| Stop::invalid(step, format!("its input is refused: {error}"));
+    pub(crate) fn fingerprint(step: &str, input: &impl Serialize) -> Result<Fingerprint, StopKind> {
+        let refused = |error| StopKind::invalid(step, format!("its input is refused: {error}"));
         Fingerprint::of_json(input).map_err(refused)
     }
 
     /// Encode the result or the failure of a step that has ended, for its record.
-    pub(crate) fn encode(step: &str, json: String) -> Result<Encoded, Stop> {
-        answer::encode_for_item(json).map_err(|error| Stop::unrecorded(step, &error))
+    pub(crate) fn encode(step: &str, json: String) -> Result<Encoded, StopKind> {
+        answer::encode_for_item(json).map_err(|error| StopKind::unrecorded(step, &error))
     }
 }

@@ -3,7 +3,6 @@
 //!
 //! ```
 //! use locker::workflow::{Flow, Outcome, Stop, Workflow, Workflows};
-//! use locker::Failure;
 //!
 //! struct Ship;
 //!
@@ -14,14 +13,14 @@
 //!
 //!     async fn run(&self, flow: &Flow, address: String) -> Result<String, Stop> {
 //!         // At least once: it runs again if its result may not have been recorded.
-//!         let valid = flow.step("validate").run(async |_| Ok::<_, Failure>(!address.is_empty())).await?;
+//!         let valid = flow.step("validate").run(async |_| Ok(!address.is_empty())).await?;
 //!         if !valid {
 //!             return Err(Stop::fail("there is no address"));
 //!         }
 //!         // At most once: the provider receives the idempotency key, and no driver simply repeats the call.
 //!         flow.once("label")
 //!             .input(&address)
-//!             .run(async |attempt| Ok::<_, Failure>(format!("label under {}", attempt.idempotency_key())))
+//!             .run(async |attempt| Ok(format!("label under {}", attempt.idempotency_key())))
 //!             .await
 //!     }
 //! }
@@ -52,8 +51,8 @@
 //!
 //! Steps are identified by their **names**: you can reorder code and add steps while workflows are
 //! unfinished. A renamed step is another step, and runs again. Each name stands for one step; in a
-//! loop, add the item to the name: `fund#7`. A step whose [`input`](Once::input) differs from the
-//! recorded one is an error, [`Stop::Changed`].
+//! loop, add the item: `flow.once(("fund", 7))`. A step whose [`input`](Once::input) differs from
+//! the recorded one quarantines the workflow.
 //!
 //! # When a step does not succeed
 //!
@@ -63,7 +62,7 @@
 //! | class | the step | the workflow |
 //! |---|---|---|
 //! | transient | is retried by its [`RetryPolicy`] | then waits for the completer |
-//! | permanent | failed, [`Stop::Failed`] | if the code passes that on, steps are compensated, and the failure is the answer |
+//! | permanent | failed | if the code passes that on, steps are compensated, and the failure is the answer |
 //! | needs an operator | a `once` is held; a `step` is not recorded | is quarantined |
 //! | in doubt | sends the same key again, or asks its probe | is quarantined if neither is possible |
 //!
@@ -126,8 +125,9 @@ pub use outcome::read::OutcomeBuilder;
 pub use outcome::{Completion, Failed, Newer, Outcome, Waiting};
 pub use report::ReportBuilder;
 pub use start::StartBuilder;
-pub use step::atomic::Atomic;
+pub use step::atomic::{Atomic, Refused};
 pub use step::attempt::StepAttempt;
+pub use step::name::IntoStepName;
 pub use step::once::Once;
 pub use step::retry::RetryPolicy;
 pub use step::step::Step;

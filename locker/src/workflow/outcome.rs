@@ -10,6 +10,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::stop::StepFailure;
+use crate::core::time;
 
 /// The outcome of a workflow. Each variant is an answer to the call; an [`Error`](crate::Error) is
 /// not.
@@ -105,8 +106,9 @@ pub struct Waiting {
 
 impl Waiting {
     /// Enqueued only: no driver has claimed it.
-    pub(crate) const fn enqueued(now: DateTime<Utc>) -> Self {
-        Self { locked_by: None, due: now, after: Duration::from_secs(1), reason: None }
+    pub(crate) fn enqueued(now: DateTime<Utc>, begins: DateTime<Utc>) -> Self {
+        let after = time::between(now, begins).max(Duration::from_secs(1));
+        Self { locked_by: None, due: begins.max(now), after, reason: None }
     }
 
     /// The owner of the driver that runs it. `None`: it waits for its next attempt.

@@ -20,6 +20,7 @@ use crate::core::fingerprint::Fingerprint;
 use crate::core::key::Key;
 use crate::core::name;
 use crate::core::retention::Retention;
+use crate::core::time;
 use crate::core::token::record::StoredFingerprint;
 use crate::core::token::work::Work;
 use crate::core::workflow::header::{Header, NewWorkflow};
@@ -67,6 +68,7 @@ pub struct StartBuilder<'a, W> {
     owner: Option<String>,
     expected: Duration,
     retention: Retention,
+    not_before: Option<DateTime<Utc>>,
     deadline: Option<DateTime<Utc>>,
     wait_for: Option<Duration>,
     fingerprint: Option<Result<Fingerprint, AnswerError>>,
@@ -106,6 +108,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             owner: None,
             expected,
             retention,
+            not_before: None,
             deadline: None,
             wait_for: None,
             fingerprint: None,
@@ -141,6 +144,14 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     /// How long this run is expected to take; past it, other drivers may take the workflow over.
     pub const fn expect_within(mut self, time: Duration) -> Self {
         self.expected = time;
+        self
+    }
+
+    /// Do not run the workflow before this time. A completer begins it then, so both
+    /// [`run`](Self::run) and [`enqueue`](Self::enqueue) only start it and return
+    /// [`Outcome::InProgress`]. If the workflow exists, this changes nothing.
+    pub const fn not_before(mut self, time: DateTime<Utc>) -> Self {
+        self.not_before = Some(time);
         self
     }
 
@@ -227,6 +238,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     async fn started(self, driven: bool) -> Result<Outcome<W::Output>, Error> {
         let print = self.check()?;
         let context = &self.context;
+        let driven = driven && self.not_before.is_none_or(|at| at <= context.now());
         let mut polling = Polling::new(self.wait_for.map(|longest| context.bounded(longest, self.deadline)));
         let first = self.go_on(self.begin(&print, driven).await?, driven, false).await?;
         let (this, print) = (&self, &print);
@@ -249,7 +261,8 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
                 Seen { ended, replayed: false, written: true }
             }
             Started::Flow(_) => {
-                let ended = Ended::Waiting(Waiting::enqueued(self.context.now()));
+                let now = self.context.now();
+                let ended = Ended::Waiting(Waiting::enqueued(now, self.not_before.unwrap_or(now)));
                 Seen { ended, replayed: false, written: true }
             }
         })
@@ -389,6 +402,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             code: W::VERSION,
             key_version: self.version,
             owner: driven.then_some(owner),
+            not_before: self.not_before.map(time::stored),
             fingerprint: Some(fingerprint.stored(context.fingerprint_keys()).text),
             input: Some(input),
             expected: self.expected,

@@ -11,33 +11,92 @@ use crate::core::class::Class;
 use crate::core::name::InvalidName;
 use crate::core::workflow::ending::NeedKind;
 use crate::core::{cause, time};
-use crate::error::Error;
+use crate::error::{BoxError, Error};
 use crate::failure::{self, Classify, Failure};
 
-/// The reason why a step cannot continue. Pass it on with `?`.
+/// The reason why a run of a workflow cannot continue. Pass it on with `?`.
 ///
-/// `Failed`, `Refused` and `Cancelled` are known outcomes: the code may handle them and continue.
-/// Every other stop holds the workflow, whether or not the code passes the stop on. If the same
-/// run calls the step again, the result of that call replaces the stop.
+/// A stop holds the workflow, whether or not the code passes it on: the workflow ends only after
+/// the step was called again and returned an outcome. To handle the failure of a step, ask for its
+/// [`outcome`](super::Once::outcome) instead.
 ///
-/// | stop | the workflow |
+/// | the stop comes from | the workflow |
 /// |---|---|
-/// | [`Failed`](Self::Failed), [`Refused`](Self::Refused), [`Cancelled`](Self::Cancelled) | if the code passes it on: is compensated and fails, once no effect is at work or in doubt |
-/// | [`Later`](Self::Later), [`Waiting`](Self::Waiting) | waits, and is resumed by a completer |
-/// | [`InDoubt`](Self::InDoubt) | waits if the code can find out; otherwise quarantined |
-/// | [`NeedsOperator`](Self::NeedsOperator), [`CompensationFailed`](Self::CompensationFailed), [`Changed`](Self::Changed), [`Unreadable`](Self::Unreadable), [`Invalid`](Self::Invalid), [`Input`](Self::Input), [`Answer`](Self::Answer) | quarantined |
-/// | [`Lost`](Self::Lost) | nothing is written: another driver runs it, or it ended |
-/// | [`Store`](Self::Store) | waits, and the attempt counts only after [`Error::Denied`]; quarantined if an item cannot be read |
+/// | a step that failed permanently, or was refused or cancelled; [`Stop::fail`]; a permanent [`Failure`] | is compensated and fails, once no effect is at work or in doubt |
+/// | a step that can be retried later, or waits; a transient [`Failure`] | waits, and is resumed by a completer |
+/// | a step in doubt | waits if the code can find out; otherwise quarantined |
+/// | a step that needs an operator, an invalid request, a result that cannot be read; another [`Failure`]; any [error](std::error::Error) of the code between its steps | quarantined |
+/// | another driver that runs the workflow, or its end | nothing is written |
+/// | DynamoDB that cannot be reached or that refuses | waits, and the attempt counts only after [`Error::Denied`] |
 ///
 /// If several branches stop, the first that applies decides: lost, quarantined, failed, waits. A
 /// failure that the code passes on ends a retry of another branch, or a wait of the workflow. The
 /// failure itself waits while a `once` may be running, is in doubt, or waits for a report.
 ///
-/// No message contains a key, an input or a result. A message contains the cause of a failure
-/// ([`Classify::cause`]).
+/// `?` converts an error of the code between its steps, such as of `parse`: the workflow is
+/// quarantined, and an operator retries it with corrected code. To let the workflow fail instead,
+/// give the error a class: `text.parse().permanent()?`, see [`OfClass`](crate::OfClass).
+///
+/// No text of a stop contains a key, an input or a result. It contains the cause of a failure
+/// ([`Classify::cause`]) and the text of an error between steps.
+#[must_use = "pass it on with `?`, so that the workflow stops here"]
+pub struct Stop(Box<StopKind>);
+
+impl std::fmt::Debug for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::fmt::Display for Stop {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Stop {
+    /// Fail the workflow permanently with this error, without a failed step.
+    pub fn fail(error: impl Serialize) -> Self {
+        StopKind::Failed(StepFailure::of(None, Class::Permanent, &error)).into()
+    }
+
+    pub(crate) fn kind(self) -> StopKind {
+        *self.0
+    }
+}
+
+/// An error of the code between its steps. The workflow is quarantined, except for an [`Error`] of
+/// a request to DynamoDB.
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for Stop {
+    fn from(error: E) -> Self {
+        let error: BoxError = Box::new(error);
+        // A step of the library returned it.
+        let error = match error.downcast::<StopKind>() {
+            Ok(kind) => return Self(kind),
+            Err(error) => error,
+        };
+        Self(Box::new(match error.downcast::<Error>() {
+            Ok(error) => StopKind::Store(*error),
+            Err(error) => StopKind::Code(error.to_string()),
+        }))
+    }
+}
+
+/// A failure between steps. Its class decides what happens to the workflow.
+impl<E: Serialize + DeserializeOwned> From<Failure<E>> for Stop {
+    fn from(failure: Failure<E>) -> Self {
+        let why = StepFailure { step: None, ..StepFailure::classified("", &failure) };
+        Self(Box::new(match failure.class {
+            Class::Permanent => StopKind::Failed(why),
+            Class::Transient => StopKind::Again(why.cause),
+            Class::NeedsOperator | Class::InDoubt => StopKind::NeedsOperator(why),
+        }))
+    }
+}
+
+/// What a [`Stop`] stands for.
 #[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Stop {
+pub(crate) enum StopKind {
     /// A step failed permanently, or the workflow called [`Stop::fail`].
     #[error("the workflow failed permanently{}{}", at_step(&.0.step), because(&.0.cause))]
     Failed(StepFailure),
@@ -59,7 +118,6 @@ pub enum Stop {
     /// The step cannot run now: its retries in this run are used up, too little time is left,
     /// another driver may be running it, or newer code must run it.
     #[error("step {step} can be retried after {}: {cause}", time::to_text(*at))]
-    #[non_exhaustive]
     Later {
         /// The name of the step.
         step: String,
@@ -73,9 +131,8 @@ pub enum Stop {
         /// sets one.
         retry_for: Option<Duration>,
     },
-    /// The code waits on purpose. See [`Flow::wait_until`](super::Flow::wait_until).
+    /// The code waits on purpose. See [`Flow::sleep`](super::Flow::sleep).
     #[error("{} until {}", waiting(step), time::to_text(*until))]
-    #[non_exhaustive]
     Waiting {
         /// When it is resumed.
         until: DateTime<Utc>,
@@ -84,7 +141,6 @@ pub enum Stop {
     },
     /// The step was started, and its outcome is unknown.
     #[error("step {step} is in doubt: it may or may not have happened{}", because(cause))]
-    #[non_exhaustive]
     InDoubt {
         /// The name of the step.
         step: String,
@@ -126,7 +182,6 @@ pub enum Stop {
     /// The code cannot read the recorded result of a step: an operator gave another type of result,
     /// or the type has changed. An operator corrects the result.
     #[error("the recorded result of step {step} cannot be read as the type asked for: {error}")]
-    #[non_exhaustive]
     Unreadable {
         /// The name of the step.
         step: String,
@@ -138,7 +193,6 @@ pub enum Stop {
     /// The code cannot read the input of the workflow. If its type has changed since the start,
     /// deploy a type that reads what is stored, and retry the workflow.
     #[error("the input of the workflow cannot be read: {reason}")]
-    #[non_exhaustive]
     Input {
         /// The field that cannot be read, why, and what to do. It never contains a value.
         reason: String,
@@ -151,9 +205,21 @@ pub enum Stop {
     /// nothing more.
     #[error("this driver no longer owns the workflow: it was taken over or has ended")]
     Lost,
+    /// The code returned an error that has no class.
+    #[error("the code of the workflow returned an error between its steps: {0}")]
+    Code(String),
+    /// The code returned a transient failure.
+    #[error("the code of the workflow can be run again: {0}")]
+    Again(String),
     /// A request to DynamoDB failed, or a stored item cannot be read.
     #[error(transparent)]
-    Store(#[from] Error),
+    Store(Error),
+}
+
+impl From<Error> for StopKind {
+    fn from(error: Error) -> Self {
+        Self::Store(error)
+    }
 }
 
 fn at_step(step: &Option<String>) -> String {
@@ -176,16 +242,20 @@ fn because(cause: &str) -> String {
 impl From<Stop> for Failure {
     fn from(stop: Stop) -> Self {
         let text = stop.to_string();
-        match stop {
-            Stop::Later { .. } | Stop::Waiting { .. } | Stop::Lost | Stop::Store(_) => Self::transient(text),
-            Stop::InDoubt { .. } => Self::in_doubt(text),
-            Stop::Failed(_) | Stop::Refused { .. } => Self::permanent(text),
+        match stop.kind() {
+            StopKind::Later { .. }
+            | StopKind::Waiting { .. }
+            | StopKind::Lost
+            | StopKind::Again(_)
+            | StopKind::Store(_) => Self::transient(text),
+            StopKind::InDoubt { .. } => Self::in_doubt(text),
+            StopKind::Failed(_) | StopKind::Refused { .. } => Self::permanent(text),
             _ => Self::needs_operator(text),
         }
     }
 }
 
-impl Stop {
+impl StopKind {
     /// The same stop, with the cause of a failure.
     pub(crate) fn after(mut self, failure: &str) -> Self {
         match &mut self {
@@ -194,12 +264,6 @@ impl Stop {
             _ => {}
         }
         self
-    }
-
-    /// Fail the workflow permanently with this error, without a failed step.
-    #[must_use]
-    pub fn fail(error: impl Serialize) -> Self {
-        Self::Failed(StepFailure::of(None, Class::Permanent, &error))
     }
 
     /// The step happened, and its result cannot be stored.
@@ -248,6 +312,7 @@ impl Stop {
             }
             Self::Unreadable { item, .. } => NeedKind::Operator { item: Some(item.clone()) },
             Self::Lost => NeedKind::Lost,
+            Self::Again(_) => retry(DateTime::UNIX_EPOCH, true, None),
             // That DynamoDB cannot be reached is no fault of the workflow; a refusal may be.
             Self::Store(error) if !is_about_the_workflow(error) => {
                 retry(DateTime::UNIX_EPOCH, matches!(error, Error::Denied { .. }), None)
@@ -258,6 +323,7 @@ impl Stop {
             | Self::Invalid { .. }
             | Self::Input { .. }
             | Self::Answer(_)
+            | Self::Code(_)
             | Self::Store(_) => NeedKind::Operator { item: None },
         })
     }
@@ -268,7 +334,12 @@ impl Stop {
     }
 
     pub(crate) fn name(step: &str, name: &InvalidName) -> Self {
-        Self::invalid(step, name)
+        // A long name would hide the reason, which is cut off.
+        const SHOWN: usize = 40;
+        match step.char_indices().nth(SHOWN) {
+            Some((end, _)) => Self::invalid(&format!("{}…", &step[..end]), name),
+            None => Self::invalid(step, name),
+        }
     }
 
     /// The text for an operator, without inputs or results of steps.
@@ -414,27 +485,32 @@ mod tests {
     fn what_stops_a_step_of_a_compensation_says_what_becomes_of_the_compensation() {
         let step = || "refund".to_owned();
         let failed = || StepFailure::of(Some("refund"), Class::Permanent, &"no");
-        let later = Stop::Later {
+        let later = StopKind::Later {
             step: step(),
             at: DateTime::UNIX_EPOCH,
             cause: step(),
             counts: true,
             retry_for: None,
         };
-        let doubt =
-            Stop::InDoubt { step: step(), resolvable: false, cause: step(), item: step(), retry_for: None };
+        let doubt = StopKind::InDoubt {
+            step: step(),
+            resolvable: false,
+            cause: step(),
+            item: step(),
+            retry_for: None,
+        };
         for (stop, class) in [
             (later, Class::Transient),
-            (Stop::Waiting { until: DateTime::UNIX_EPOCH, step: None }, Class::Transient),
-            (Stop::Lost, Class::Transient),
+            (StopKind::Waiting { until: DateTime::UNIX_EPOCH, step: None }, Class::Transient),
+            (StopKind::Lost, Class::Transient),
             (doubt, Class::InDoubt),
-            (Stop::Failed(failed()), Class::Permanent),
-            (Stop::Refused { step: step(), writes: vec![0] }, Class::Permanent),
-            (Stop::NeedsOperator(failed()), Class::NeedsOperator),
-            (Stop::Cancelled { step: step() }, Class::NeedsOperator),
+            (StopKind::Failed(failed()), Class::Permanent),
+            (StopKind::Refused { step: step(), writes: vec![0] }, Class::Permanent),
+            (StopKind::NeedsOperator(failed()), Class::NeedsOperator),
+            (StopKind::Cancelled { step: step() }, Class::NeedsOperator),
         ] {
             let text = stop.to_string();
-            let failure = Failure::from(stop);
+            let failure = Failure::from(Stop::from(stop));
             assert_eq!(
                 (failure.class(), failure.cause()),
                 (class, crate::core::cause::shortened(&text)),
@@ -449,7 +525,7 @@ mod tests {
         let read = StepFailure::from_stored(&failure.to_stored().unwrap()).unwrap();
         assert_eq!((read.cause(), read.json()), ("refused with 51", "51"));
         assert_eq!(
-            Stop::NeedsOperator(read).to_string(),
+            StopKind::NeedsOperator(read).to_string(),
             "step charge failed and needs an operator: refused with 51"
         );
         // A cause that equals that of the JSON is not stored again.

@@ -61,7 +61,7 @@ impl Workflow for Trip {
             }
             Code::Right { .. } | Code::RefundsAnew | Code::ForgetsTheRefund => {
                 let charge = flow.once("charge").recognised_for(10 * DAY);
-                let charge = charge.compensate_within("refund", &(), 10 * DAY);
+                let charge = charge.compensate_within(&"refund", 10 * DAY);
                 charge.run(|attempt| bank.apply(attempt.idempotency_key(), "charge")).await?
             }
         };

@@ -72,9 +72,9 @@ impl Workflow for Code {
     async fn run(&self, flow: &Flow, (): ()) -> Result<u32, Stop> {
         let call = self.calls.fetch_add(1, Ordering::SeqCst) + 1;
         let never = RetryPolicy::never;
-        let charge = flow.once("charge").retry(never()).compensate("refund", &());
+        let charge = flow.once("charge").retry(never()).compensate(&"refund");
         match self.does {
-            Does::Quotes => flow.step("quote").run(|_| async { Ok::<_, Failure>(call) }).await,
+            Does::Quotes => flow.step("quote").run(|_| async { Ok(call) }).await,
             Does::Charges => {
                 let silent = |_| async {
                     self.enter("charge");
@@ -83,8 +83,8 @@ impl Workflow for Code {
                 charge.run(silent).await
             }
             Does::Ships => {
-                charge.run(|_| async { Ok::<_, Failure>(1) }).await?;
-                flow.once("ship").pivot().run(|_| async { Ok::<_, Failure>(2) }).await?;
+                charge.run(|_| async { Ok(1) }).await?;
+                flow.once("ship").pivot().run(|_| async { Ok(2) }).await?;
                 Err(Stop::fail("the address is wrong"))
             }
             Does::IsDown => {

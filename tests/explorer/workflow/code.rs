@@ -10,6 +10,8 @@ use locker::workflow::{
     Compensated, Compensation, Flow, Once, ProbeOutcome, RetryPolicy, StepAttempt, Stop, Workflow,
 };
 
+use serde::{Deserialize, Serialize};
+
 use super::super::memory::TABLE;
 use super::super::port::Shared;
 use super::books::{Call, Said, Verb};
@@ -83,19 +85,26 @@ impl Workflow for Code {
         &self,
         compensation: &Compensation,
     ) -> Result<ProbeOutcome, Box<dyn Error + Send + Sync>> {
-        let call = call_of(compensation, Verb::ProbeUndo).map_err(|_| "its input cannot be read")?;
+        let call = call_of(compensation, Verb::ProbeUndo)?;
         outcome(self.shared.call(self.actor, call).await)
     }
 }
 
+/// How a step is compensated: by its place in the script.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Undo {
+    Undo((usize, usize)),
+}
+
 fn call_of(compensation: &Compensation, verb: Verb) -> Result<Call, Failure> {
-    let unreadable = |_| Failure::needs_operator("its input cannot be read".to_owned());
+    let Undo::Undo(place) = compensation.undo()?;
     Ok(Call {
         verb,
         key: compensation.tried_under().to_owned(),
         under: compensation.idempotency_key().to_owned(),
-        place: compensation.input().map_err(unreadable)?,
-        known: compensation.result::<Receipt>().map_err(unreadable)?.is_some(),
+        place,
+        known: compensation.result::<Receipt>()?.is_some(),
         late: compensation.is_late(),
     })
 }
@@ -137,7 +146,7 @@ impl Code {
         };
         let failing = |failure: fn(String) -> Failure| {
             let once = flow.once(step.name).retry(RetryPolicy::never());
-            let once = if step.undo { once.compensate("undo", &place) } else { once };
+            let once = if step.undo { once.compensate(&Undo::Undo(place)) } else { once };
             once.run(move |_| async move { Err::<Receipt, _>(failure("no".to_owned())) })
         };
         match way {
@@ -160,7 +169,7 @@ impl Code {
             Way::Waiting => {
                 // Longer than a completer takes to come.
                 let created = self.shared.world().created(place.0);
-                flow.wait_until(created + Duration::from_secs(100)).ok();
+                flow.sleep_until(("pause", step.name), created + Duration::from_secs(100)).await.ok();
                 None
             }
         }
@@ -176,8 +185,8 @@ impl Code {
         }
         once = match (step.undo, step.recognised) {
             (false, _) => once,
-            (true, false) => once.compensate("undo", &place),
-            (true, true) => once.compensate_within("undo", &place, WINDOW),
+            (true, false) => once.compensate(&Undo::Undo(place)),
+            (true, true) => once.compensate_within(&Undo::Undo(place), WINDOW),
         };
         if step.probe {
             once = once.probe(move |attempt| async move {
@@ -203,7 +212,7 @@ impl Code {
     async fn put(&self, flow: &Flow, place: (usize, usize), step: Step) -> Result<Receipt, Stop> {
         let put = Put::builder().table_name(TABLE).item("lockToken", AttributeValue::S(ROW.to_owned()));
         let put = put.build().expect("a table and a key");
-        flow.atomic(step.name).put(put).compensate("undo", &place).commit(&Some(ROW.to_owned())).await
+        flow.atomic(step.name).put(put).compensate(&Undo::Undo(place)).commit(&Some(ROW.to_owned())).await
     }
 
     async fn tell(&self, flow: &Flow, step: Step) -> Result<Receipt, Stop> {
@@ -217,10 +226,8 @@ impl Code {
             .key("lockToken", AttributeValue::S(STOCK.to_owned()))
             .condition_expression("attribute_exists(lockToken)");
         let check = check.build().expect("a table and a key");
-        match flow.atomic(step.name).check(check).commit(&Some(STOCK.to_owned())).await {
-            Err(Stop::Refused { .. }) => Ok(None),
-            told => told,
-        }
+        let reserved = flow.atomic(step.name).check(check).outcome(&Some(STOCK.to_owned())).await?;
+        Ok(reserved.unwrap_or_default())
     }
 }
 

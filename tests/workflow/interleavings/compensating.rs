@@ -20,12 +20,12 @@ async fn a_late_outcome_is_compensated_once_though_the_first_compensation_was_ki
     for n in 4..14 {
         let script = Script::new(|flow, script| async move {
             flow.once("charge")
-                .compensate("refund", &1)
+                .compensate(&"refund")
                 .run(|_| async {
                     script.books.enter("charged");
                     script.call();
                     let _told = script.gate.acquire().await.unwrap();
-                    Ok::<_, Failure>("paid".to_owned())
+                    Ok("paid".to_owned())
                 })
                 .await
         });
@@ -70,7 +70,7 @@ async fn a_step_in_flight_while_another_fails_is_compensated() {
             let (rows, wire) = (rows.clone(), wire.clone());
             async move {
                 let row = Put::builder().table_name(rows).item("id", AttributeValue::S("1".into()));
-                let row = flow.atomic("row").put(row.build().unwrap()).compensate("unrow", &1);
+                let row = flow.atomic("row").put(row.build().unwrap()).compensate(&"unrow");
                 let fails = flow.step("fails").run(|_| async {
                     while wire.count() < 2 {
                         tokio::task::yield_now().await;
@@ -97,9 +97,9 @@ async fn a_step_concurrent_with_the_end_does_not_start_after_it() {
         let (beside, books) = (flow.clone(), script.clone());
         tokio::spawn(async move {
             let _told = books.gate.acquire().await.unwrap();
-            let charge = beside.once("charge").compensate("refund", &1).run(|_| async {
+            let charge = beside.once("charge").compensate(&"refund").run(|_| async {
                 books.books.enter("charged");
-                Ok::<_, Failure>(())
+                Ok(())
             });
             drop(charge.await);
             books.call();
@@ -124,13 +124,13 @@ impl Workflow for Tells {
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         for name in ["a", "b"] {
-            flow.once(name).compensate("undo", &1).run(|_| async { Ok::<_, Failure>(()) }).await?;
+            flow.once(name).compensate(&"undo").run(|_| async { Ok(()) }).await?;
         }
         Err(Stop::fail("no"))
     }
 
     async fn compensate(&self, flow: &Flow, _: Compensation) -> Result<Compensated, Failure> {
-        let told = flow.step("tell").run(|_| async { Ok::<_, Failure>(()) }).await;
+        let told = flow.step("tell").run(|_| async { Ok(()) }).await;
         told.map_err(|stop| Failure::permanent(stop.to_string()))?;
         if self.0.fetch_add(1, Ordering::SeqCst) == 0 { Err(transient()) } else { Ok(Compensated::Done) }
     }

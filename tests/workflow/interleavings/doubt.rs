@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use locker::Failure;
 use locker::Intervened;
-use locker::workflow::{Completer, Outcome, ProbeOutcome, RetryPolicy, State, Stop};
+use locker::workflow::{Completer, Outcome, ProbeOutcome, RetryPolicy, State};
 use locker_tests::{Fate, ada};
 
 use super::{Script, input, transient};
@@ -17,7 +17,7 @@ async fn a_step_in_doubt_stays_in_doubt_though_a_later_attempt_did_not_happen() 
     let script = Script::new(|flow, script| async move {
         flow.once("charge")
             .recognised_for(Duration::from_secs(24 * 3600))
-            .compensate("refund", &1)
+            .compensate(&"refund")
             .retry(RetryPolicy::never())
             .run(|_| async {
                 if script.call() == 0 {
@@ -72,13 +72,10 @@ async fn no_attempt_is_made_once_another_driver_may_have_taken_the_step_over() {
 async fn a_failed_step_that_an_operator_frees_runs_again() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
-        let done = flow.step("s").run(|_| async {
+        let done = flow.step("s").outcome(|_| async {
             if script.call() == 0 { Err(Failure::permanent("no".to_owned())) } else { Ok("done".to_owned()) }
         });
-        match done.await {
-            Err(Stop::Failed(failure)) => Err(Stop::NeedsOperator(failure)),
-            done => done,
-        }
+        Ok(done.await?.map_err(|failure| Failure::needs_operator(failure.error))?)
     });
     let (workflows, _) = desk.machine();
     workflows.start(&script, "s/1", &input()).run().await.unwrap();
@@ -99,7 +96,7 @@ async fn a_step_with_a_driver_at_work_is_not_freed() {
                     let _told = script.gate.acquire().await.unwrap();
                 }
                 script.books.enter("charged");
-                Ok::<_, Failure>("paid".to_owned())
+                Ok("paid".to_owned())
             })
             .await
     });
@@ -126,7 +123,7 @@ async fn no_two_effects_share_an_idempotency_key() {
     let script = Script::new(|flow, script| async move {
         let enter = |attempt: locker::workflow::StepAttempt| {
             script.books.enter(attempt.idempotency_key());
-            async { Ok::<_, Failure>(()) }
+            async { Ok(()) }
         };
         flow.once("charge").run(enter).await?;
         flow.once("shared").key("order/7/charge").run(enter).await?;
@@ -146,7 +143,7 @@ async fn a_permanent_failure_after_one_in_doubt_proves_nothing() {
     let script = Script::new(|flow, script| async move {
         flow.once("charge")
             .recognised_for(Duration::from_secs(24 * 3600))
-            .compensate("refund", &1)
+            .compensate(&"refund")
             .run(|_| async {
                 if script.call() == 0 {
                     script.books.enter("charged");
@@ -187,7 +184,7 @@ async fn a_completer_near_its_deadline_puts_nothing_in_doubt() {
     let script = Script::new(|flow, _| async move {
         let slow = |_| async {
             tokio::time::sleep(Duration::from_secs(2)).await;
-            Ok::<_, Failure>("paid".to_owned())
+            Ok("paid".to_owned())
         };
         flow.once("charge").run(slow).await
     });

@@ -20,12 +20,11 @@ async fn a_finished_workflow_keeps_its_retention_when_the_response_to_its_end_is
         flow.once("charge")
             .run(|_| async {
                 script.books.enter("charge");
-                Ok::<_, Failure>("paid".to_owned())
+                Ok("paid".to_owned())
             })
             .await
     });
-    let (workflows, wire) =
-        desk.machine_with(|settings, _| settings.give_up_after = Duration::from_secs(3));
+    let (workflows, wire) = desk.machine_with(|settings, _| settings.give_up_after = Duration::from_secs(3));
     // Start, start of the step, fence, outcome, answer, end.
     wire.next([Fate::Ok, Fate::Ok, Fate::Ok, Fate::Ok, Fate::Ok, Fate::Hangs]);
     workflows.start(&script, "s/1", &input()).run().await.unwrap_err();
@@ -76,7 +75,7 @@ async fn a_reaper_that_wakes_late_deletes_nothing_of_the_next_run() {
         flow.once("charge")
             .run(|_| async {
                 script.books.enter("charge");
-                Ok::<_, Failure>("paid".to_owned())
+                Ok("paid".to_owned())
             })
             .await?;
         flow.step("s")
@@ -176,10 +175,7 @@ async fn an_operator_action_that_was_applied_does_not_say_that_nothing_was_writt
 async fn debug_shows_no_input_and_no_result() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, _| async move {
-        flow.once("a")
-            .compensate("undo", &"secret")
-            .run(|_| async { Ok::<_, Failure>("secret".to_owned()) })
-            .await
+        flow.once("a").compensate(&"undo").run(|_| async { Ok("secret".to_owned()) }).await
     });
     let (workflows, _) = desk.machine();
     let start = workflows.start(&script, "s/1", &input());
@@ -195,8 +191,7 @@ async fn debug_shows_no_input_and_no_result() {
 #[tokio::test]
 async fn an_error_after_an_effect_does_not_say_that_nothing_was_changed() {
     let desk = Desk::new().await;
-    let (workflows, wire) =
-        desk.machine_with(|settings, _| settings.give_up_after = Duration::from_secs(2));
+    let (workflows, wire) = desk.machine_with(|settings, _| settings.give_up_after = Duration::from_secs(2));
     let script = Script::new({
         let wire = wire.clone();
         move |flow, script| {
@@ -206,7 +201,7 @@ async fn an_error_after_an_effect_does_not_say_that_nothing_was_changed() {
                     .run(|_| async {
                         script.books.enter("charged");
                         wire.always(Fate::Throttled);
-                        Ok::<_, Failure>("paid".to_owned())
+                        Ok("paid".to_owned())
                     })
                     .await
             }
@@ -294,9 +289,10 @@ async fn no_shard_starves_another() {
 #[tokio::test]
 async fn answer_of_an_end_without_reply_survives_another_change() {
     let desk = Desk::new().await;
-    let script = Script::new(|flow, _| async move {
-        flow.once("charge").run(|_| async { Ok::<_, Failure>("paid".to_owned()) }).await
-    });
+    let script =
+        Script::new(
+            |flow, _| async move { flow.once("charge").run(|_| async { Ok("paid".to_owned()) }).await },
+        );
     let (workflows, wire) = desk.machine();
     // Start, start of the step, fence, outcome, answer, end.
     wire.next([Fate::Ok, Fate::Ok, Fate::Ok, Fate::Ok, Fate::Ok, Fate::ReplyLost, Fate::HeldBefore]);
@@ -323,7 +319,7 @@ async fn driver_that_lost_a_closed_workflow_changes_no_step() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, _| async move {
         let odd = |_| async { Err::<String, _>(Failure::needs_operator("odd".to_owned())) };
-        flow.once("charge").compensate("refund", &1).run(odd).await
+        flow.once("charge").compensate(&"refund").run(odd).await
     });
     let (first, wire) = desk.machine();
     first.start(&script, "s/1", &input()).run().await.unwrap();

@@ -16,14 +16,14 @@ async fn a_late_outcome_of_a_shared_step_that_was_taken_over_is_compensated() {
         flow.once("charge")
             .key("card/1")
             .probe(|_| async { Ok(ProbeOutcome::NotDone) })
-            .compensate("refund", &1)
+            .compensate(&"refund")
             .run(|_| async {
                 if script.call() == 0 {
                     return forever().await;
                 }
                 let _told = script.gate.acquire().await.unwrap();
                 script.books.enter("charged");
-                Ok::<_, Failure>("paid".to_owned())
+                Ok("paid".to_owned())
             })
             .await
     });
@@ -62,10 +62,10 @@ async fn a_step_that_is_to_be_compensated_may_not_expire() {
         flow.once("charge")
             .key("card/1")
             .retention(Retention::For(Duration::from_secs(60)))
-            .compensate("refund", &1)
+            .compensate(&"refund")
             .run(|_| async {
                 script.books.enter("charged");
-                Ok::<_, Failure>("paid".to_owned())
+                Ok("paid".to_owned())
             })
             .await
     });
@@ -79,7 +79,7 @@ async fn a_step_that_is_to_be_compensated_may_not_expire() {
 async fn a_pivot_with_a_key_that_failed_is_no_pivot() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, _| async move {
-        flow.once("a").compensate("undo", &1).run(|_| async { Ok::<_, Failure>(()) }).await?;
+        flow.once("a").compensate(&"undo").run(|_| async { Ok(()) }).await?;
         let fails = |_| async { Err::<(), _>(Failure::permanent("no".to_owned())) };
         flow.once("pivot").key("pivot/1").pivot().run(fails).await?;
         Ok("done".to_owned())
@@ -97,7 +97,7 @@ async fn an_operator_resolves_a_shared_step_that_has_only_its_pointer() {
             .key("card/1")
             .run(|_| async {
                 script.books.enter("charged");
-                Ok::<_, Failure>("paid".to_owned())
+                Ok("paid".to_owned())
             })
             .await
     });
@@ -130,12 +130,12 @@ async fn a_shared_step_cancelled_in_doubt_can_be_repaired_for_others() {
     let script = Script::new(|flow, script| async move {
         flow.once("charge")
             .key("card/1")
-            .compensate("refund", &1)
+            .compensate(&"refund")
             .run(|_| async {
                 if script.call() == 0 {
                     return forever().await;
                 }
-                Ok::<_, Failure>("paid".to_owned())
+                Ok("paid".to_owned())
             })
             .await
     });
@@ -157,9 +157,9 @@ async fn a_shared_step_cancelled_in_doubt_can_be_repaired_for_others() {
 async fn a_new_run_does_not_compensate_what_the_former_one_did() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
-        let charge = flow.once("charge").key("card/1").compensate("refund", &1).run(|_| async {
+        let charge = flow.once("charge").key("card/1").compensate(&"refund").run(|_| async {
             script.books.enter("charged");
-            Ok::<_, Failure>("paid".to_owned())
+            Ok("paid".to_owned())
         });
         let paid = charge.await?;
         if script.call() == 0 { Ok(paid) } else { Err(Stop::fail("no")) }
@@ -181,7 +181,7 @@ async fn an_operator_resolves_a_shared_step_that_was_never_recorded() {
             .key("card/1")
             .run(|_| async {
                 script.books.enter("charged");
-                Ok::<_, Failure>("paid".to_owned())
+                Ok("paid".to_owned())
             })
             .await
     });
@@ -201,7 +201,7 @@ async fn closed_workflow_with_a_shared_step_in_doubt_is_kept() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, _| async move {
         let lost = |_| async { Err::<(), _>(Failure::in_doubt("no reply".to_owned())) };
-        drop(flow.once("charge").key("card/1").compensate("refund", &1).run(lost).await);
+        drop(flow.once("charge").key("card/1").compensate(&"refund").run(lost).await);
         Ok("done".to_owned())
     });
     let (workflows, _) = desk.machine();

@@ -19,7 +19,7 @@ impl Workflow for Tells {
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         for name in ["a", "b"] {
-            flow.once(name).compensate("undo", &1).run(|_| async { Ok::<_, Failure>(()) }).await?;
+            flow.once(name).compensate(&"undo").run(|_| async { Ok(()) }).await?;
         }
         Err(Stop::fail("no"))
     }
@@ -53,7 +53,7 @@ async fn a_step_is_not_freed_under_a_driver_whose_workflow_another_quarantined()
                     let _told = script.gate.acquire().await.unwrap();
                 }
                 script.books.enter("charged");
-                Ok::<_, Failure>("paid".to_owned())
+                Ok("paid".to_owned())
             })
             .await
     });
@@ -86,7 +86,7 @@ async fn a_run_that_is_short_each_time_is_counted() {
         async move {
             script.call();
             clock.advance(Duration::from_secs(40));
-            flow.once("charge").run(|_| async { Ok::<_, Failure>("paid".to_owned()) }).await
+            flow.once("charge").run(|_| async { Ok("paid".to_owned()) }).await
         }
     });
     let (workflows, _) = desk.machine();
@@ -147,7 +147,7 @@ async fn a_step_that_no_driver_ran_is_not_in_doubt() {
         flow.once("charge")
             .run(|_| async {
                 script.books.enter("charged");
-                Ok::<_, Failure>("paid".to_owned())
+                Ok("paid".to_owned())
             })
             .await
     });

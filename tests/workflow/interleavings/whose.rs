@@ -20,13 +20,13 @@ fn first_call_hangs() -> Script {
         flow.once("charge")
             .key("card/1")
             .recognised_for(DAY)
-            .compensate("refund", &1)
+            .compensate(&"refund")
             .run(|_| async {
                 if script.call() == 0 {
                     return forever().await;
                 }
                 script.books.enter("charged");
-                Ok::<_, Failure>("paid".to_owned())
+                Ok("paid".to_owned())
             })
             .await
     })
@@ -139,10 +139,10 @@ async fn one_key_under_two_names_is_compensated_once() {
             let books = script.books.clone();
             flow.once(name)
                 .key("card/1")
-                .compensate("refund", &1)
+                .compensate(&"refund")
                 .run(|_| async {
                     books.enter("charged");
-                    Ok::<_, Failure>(1)
+                    Ok(1)
                 })
                 .await?;
         }
@@ -163,10 +163,10 @@ async fn a_step_with_a_key_that_was_renamed_on_the_way_is_compensated_once() {
         let books = script.books.clone();
         flow.once(if is_new { "charge" } else { "pay" })
             .key("card/1")
-            .compensate("refund", &1)
+            .compensate(&"refund")
             .run(|_| async {
                 books.enter("charged");
-                Ok::<_, Failure>(1)
+                Ok(1)
             })
             .await?;
         if is_new {
@@ -194,7 +194,7 @@ impl Workflow for Mixed {
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         let has_refund = flow.key().as_str() == "a";
         let charge = flow.once("charge").key("card/1").recognised_for(DAY);
-        let charge = if has_refund { charge.compensate("refund", &1) } else { charge };
+        let charge = if has_refund { charge.compensate(&"refund") } else { charge };
         charge
             .run(|_| async {
                 if has_refund {
@@ -202,7 +202,7 @@ impl Workflow for Mixed {
                     return forever().await;
                 }
                 self.0.enter("charged");
-                Ok::<_, Failure>(1)
+                Ok(1)
             })
             .await?;
         Err(Stop::fail("sold out"))
@@ -237,7 +237,7 @@ async fn a_step_that_needs_an_operator_may_have_happened_and_is_compensated() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
         flow.once("charge")
-            .compensate("refund", &1)
+            .compensate(&"refund")
             .run(|_| async {
                 script.books.enter("charged");
                 Err::<String, _>(Failure::needs_operator("the reply made no sense".to_owned()))

@@ -352,7 +352,8 @@ fn of_step(view: &View, step: &StepView) -> Vec<Act> {
         StepState::Completed if is_correctable(view, step) => vec![Act::correct(Value::Null)],
         // A failed step is the reason why the other steps are compensated.
         StepState::Started | StepState::Held | StepState::Failed
-            if is_compensation || (step.kind() != StepKind::Step && !compensates) =>
+            if is_compensation
+                || (!matches!(step.kind(), StepKind::Step | StepKind::Timer) && !compensates) =>
         {
             vec![Act::resolve(Value::Null), Act::retry(), Act::skip()]
         }

@@ -116,8 +116,14 @@ fn a_header() -> impl Strategy<Value = Header> {
 }
 
 fn a_record() -> impl Strategy<Value = StepRecord> {
-    let kinds =
-        vec![StepKind::Step, StepKind::Once, StepKind::Atomic, StepKind::Compensation, StepKind::Pointer];
+    let kinds = vec![
+        StepKind::Step,
+        StepKind::Once,
+        StepKind::Atomic,
+        StepKind::Timer,
+        StepKind::Compensation,
+        StepKind::Pointer,
+    ];
     let states = StepState::ALL.to_vec();
     let who = (a_text(), a_text(), a_text(), a_text(), a_text(), option::of(a_text()));
     let when = (a_time(), a_time(), option::of(a_time()), option::of(any::<i64>()), option::of(a_time()));

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::workflow::definition::{Compensated, Compensation, Exhausted, ProbeOutcome, Unreached, Workflow};
 use crate::workflow::flow::Flow;
 use crate::workflow::limits::Limits;
-use crate::workflow::stop::Stop;
+use crate::workflow::stop::{Stop, StopKind};
 
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -24,7 +24,7 @@ pub(crate) trait Drive: Send + Sync {
     fn limits(&self, limits: &Limits) -> Result<Limits, InvalidSetting>;
     fn exhausted(&self) -> Exhausted;
     /// Drive the workflow forward; the answer is JSON.
-    fn forward<'a>(&'a self, flow: &'a Flow, input: &'a str) -> Boxed<'a, Result<String, Stop>>;
+    fn forward<'a>(&'a self, flow: &'a Flow, input: &'a str) -> Boxed<'a, Result<String, StopKind>>;
     fn compensate<'a>(
         &'a self,
         flow: &'a Flow,
@@ -64,18 +64,18 @@ impl<W: Workflow> Drive for W {
         Workflow::exhausted(self)
     }
 
-    fn forward<'a>(&'a self, flow: &'a Flow, input: &'a str) -> Boxed<'a, Result<String, Stop>> {
+    fn forward<'a>(&'a self, flow: &'a Flow, input: &'a str) -> Boxed<'a, Result<String, StopKind>> {
         Box::pin(async move {
             let input = answer::from_json_by_field(input).map_err(|why| {
                 let why: String = why.chars().take(MOST).collect();
-                Stop::Input {
+                StopKind::Input {
                     reason: format!(
                         "{why}; give a new field #[serde(default)], deploy, then retry the workflow"
                     ),
                 }
             })?;
-            let output = self.run(flow, input).await?;
-            let (json, _) = answer::to_json_and_back(&output).map_err(Stop::Answer)?;
+            let output = self.run(flow, input).await.map_err(Stop::kind)?;
+            let (json, _) = answer::to_json_and_back(&output).map_err(StopKind::Answer)?;
             Ok(json)
         })
     }

@@ -15,14 +15,14 @@ use crate::workflow::flow::Flow;
 use crate::workflow::step::once::Once;
 use crate::workflow::step::once_record::on;
 use crate::workflow::step::step::later;
-use crate::workflow::stop::Stop;
+use crate::workflow::stop::StopKind;
 
 /// How often the record of a step may change while it is compensated.
 const ROUNDS: usize = 10;
 
 impl Flow {
     /// Compensate the steps that need it.
-    pub(super) async fn compensate(&self, code: &dyn Drive) -> Result<Came, Stop> {
+    pub(super) async fn compensate(&self, code: &dyn Drive) -> Result<Came, StopKind> {
         // The header was written first, so a driver that starts a step from now on sees that it
         // lost the workflow. This driver may have lost it, too: it is suspended here, a completer
         // quarantines the workflow, and an operator closes it. The writes below depend on the
@@ -30,7 +30,7 @@ impl Flow {
         // the closed workflow.
         let all = Box::pin(self.context().store().read_workflow(self.workflow(), self.until())).await?;
         if all.header.is_none_or(|header| header.attempt != self.attempt()) {
-            return Err(Stop::Lost);
+            return Err(StopKind::Lost);
         }
         let created = self.created();
         let records: Vec<_> = all.records.into_iter().filter(|record| record.is_of(created)).collect();
@@ -49,7 +49,7 @@ impl Flow {
     }
 
     /// Compensate what happened and should not stand, while the workflow runs forward.
-    pub(crate) async fn compensate_late(&self, code: &dyn Drive) -> Result<(), Stop> {
+    pub(crate) async fn compensate_late(&self, code: &dyn Drive) -> Result<(), StopKind> {
         let late = self.records_that(|record| record.state == StepState::Late);
         let steps = self.placed(late).await?;
         let stays = self.uncompensated(&steps);
@@ -61,17 +61,17 @@ impl Flow {
     }
 
     /// A step that came late and has no compensation: an operator has to see it.
-    fn uncompensated(&self, steps: &[Placed]) -> Option<Stop> {
+    fn uncompensated(&self, steps: &[Placed]) -> Option<StopKind> {
         let stays = |step: &&Placed| {
             step.record.state == StepState::Late && step.compensation.is_none() && step.is_of(&self.run_id())
         };
         let step = steps.iter().find(stays)?;
         let why = "it happened and should not stand, and has no compensation: repair it, then skip it";
-        Some(Stop::invalid(&step.name(), why))
+        Some(StopKind::invalid(&step.name(), why))
     }
 
     /// The steps of this workflow, with the state of those that have a key of their own.
-    async fn placed(&self, records: Vec<StepRecord>) -> Result<Vec<Placed>, Stop> {
+    async fn placed(&self, records: Vec<StepRecord>) -> Result<Vec<Placed>, StopKind> {
         let mut steps = Vec::with_capacity(records.len());
         for record in records.into_iter().filter(compensation::is_step) {
             let Some(id) = record.shared() else {
@@ -93,7 +93,7 @@ impl Flow {
         Ok(steps)
     }
 
-    async fn compensate_step(&self, code: &dyn Drive, mut step: Placed) -> Result<(), Stop> {
+    async fn compensate_step(&self, code: &dyn Drive, mut step: Placed) -> Result<(), StopKind> {
         let Some(intent) = step.compensation.clone() else { return Ok(()) };
         let version = step.record.key_version;
         let first = RecordId::compensation(self.workflow(), Undo { effect: step.effect(), late: false });
@@ -102,11 +102,11 @@ impl Flow {
         // decided anew from the record that is there.
         for _ in 0..ROUNDS {
             let begun = self.recorded(&first).is_some();
-            let (now, skew) = (self.now(), self.context().skew());
+            let (now, skew) = (self.time(), self.context().skew());
             let owed = compensation::owed(&step, &self.run_id(), version, begun, now, skew);
             let begun_for = match owed {
                 Owed::Nothing => return Ok(()),
-                Owed::Wait(until) => return Err(Stop::busy(&step.name(), until)),
+                Owed::Wait(until) => return Err(StopKind::busy(&step.name(), until)),
                 Owed::Cancel => {
                     let event = StepEvent::Cancel { seen: step.record.revision.clone(), anyway: false };
                     if !self.mark(&mut step, &event).await? {
@@ -138,7 +138,7 @@ impl Flow {
 
     /// Write what the event makes of the record, or read what it was changed to. `false`: it was
     /// deleted.
-    async fn mark(&self, step: &mut Placed, event: &StepEvent) -> Result<bool, Stop> {
+    async fn mark(&self, step: &mut Placed, event: &StepEvent) -> Result<bool, StopKind> {
         let context = self.context();
         let rule = |stored: Option<&StepRecord>| on(stored, event, context.stamp());
         let seen = Some(step.record.clone());
@@ -164,7 +164,7 @@ impl Flow {
         placed: &Placed,
         intent: &Intent,
         begun_for: StepState,
-    ) -> Result<Compensated, Stop> {
+    ) -> Result<Compensated, StopKind> {
         let (effect, record) = (placed.effect(), &placed.record);
         let late = begun_for == StepState::Late;
         let undo = Undo { effect, late };
@@ -195,20 +195,21 @@ impl Flow {
         Once::compensating(self, undo)
             .recognised_for(std::time::Duration::from_secs(intent.recognised))
             .probe(|attempt| code.probe_compensation(compensation(attempt.idempotency_key())))
-            .run(|attempt| {
+            // The driver receives each stop of a compensation itself.
+            .attempts(|attempt| {
                 scoped.forget_names();
                 code.compensate(&scoped, compensation(attempt.idempotency_key()))
             })
             .await
             .map_err(|stop| match (stop, scoped.waits_within()) {
                 // Its steps wait on purpose, so that the compensation waits and does not fail.
-                (Stop::Later { .. }, Some(until)) => Stop::Waiting { until, step: None },
-                (Stop::Later { step, at, cause, retry_for, .. }, None) => {
+                (StopKind::Later { .. }, Some(until)) => StopKind::Waiting { until, step: None },
+                (StopKind::Later { step, at, cause, retry_for, .. }, None) => {
                     let counts = !scoped.leaves_to_others();
-                    Stop::Later { step, at, cause, counts, retry_for }
+                    StopKind::Later { step, at, cause, counts, retry_for }
                 }
-                (Stop::Failed(failure) | Stop::NeedsOperator(failure), _) => {
-                    Stop::CompensationFailed(failure)
+                (StopKind::Failed(failure) | StopKind::NeedsOperator(failure), _) => {
+                    StopKind::CompensationFailed(failure)
                 }
                 (stop, _) => stop,
             })

@@ -12,7 +12,7 @@ use crate::session;
 use crate::workflow::definition::Exhausted;
 use crate::workflow::flow::Flow;
 use crate::workflow::outcome::ended::Ended;
-use crate::workflow::stop::{StepFailure, Stop};
+use crate::workflow::stop::{StepFailure, StopKind};
 
 /// Drive a workflow forward, or compensate it, from its present state. What its code begins names
 /// it.
@@ -52,22 +52,22 @@ fn crashed(code: &dyn Drive, flow: &Flow, header: &Header) -> Option<String> {
     if fails { header.crashed_too_often(most) } else { None }
 }
 
-async fn forward(code: &dyn Drive, flow: &Flow, header: &Header) -> Result<String, Stop> {
+async fn forward(code: &dyn Drive, flow: &Flow, header: &Header) -> Result<String, StopKind> {
     // What happened and should not stand, before anything builds on it.
     flow.compensate_late(code).await?;
     let encoded = match &header.input {
-        None => return Err(Stop::input("it has none")),
+        None => return Err(StopKind::input("it has none")),
         Some(Body::Inline(encoded)) => encoded.clone(),
         Some(Body::Beside { codec, id, .. }) => {
             let item = Place::Input(id).to_string();
             let store = flow.context().store();
             let read = store.read_beside(flow.workflow(), &item, *codec, flow.until());
             Box::pin(read).await.map_err(|error| match error {
-                Error::Answer(_) => Stop::input("its item is missing or damaged"),
+                Error::Answer(_) => StopKind::input("its item is missing or damaged"),
                 error => error.into(),
             })?
         }
     };
-    let input = answer::decode(encoded).map_err(|_| Stop::input("its bytes are damaged"))?;
+    let input = answer::decode(encoded).map_err(|_| StopKind::input("its bytes are damaged"))?;
     code.forward(flow, &input).await
 }

@@ -18,7 +18,7 @@ use crate::store::{Guard, beside_item};
 use crate::workflow::definition::{Exhausted, Unreached};
 use crate::workflow::flow::{Flow, Start};
 use crate::workflow::outcome::ended::Ended;
-use crate::workflow::stop::{StepFailure, Stop};
+use crate::workflow::stop::{StepFailure, StopKind};
 
 /// How the code of a run returned, with what it returned.
 pub(crate) enum Came {
@@ -27,23 +27,23 @@ pub(crate) enum Came {
     Failed(StepFailure),
     /// It did not run: its runs lost too many drivers.
     Exhausted(StepFailure),
-    Stopped(Stop),
+    Stopped(StopKind),
     /// It panicked, or its time was over.
     Aborted(String),
     Compensated,
     /// A compensation stopped.
-    Uncompensated(Stop),
+    Uncompensated(StopKind),
     /// The compensation reached a pivot, for this reason.
     Pivot(String),
 }
 
 impl Came {
     /// A permanent failure, or another stop.
-    pub(crate) fn of(stop: Stop) -> Self {
+    pub(crate) fn of(stop: StopKind) -> Self {
         let (step, json) = match stop {
-            Stop::Failed(failure) => return Self::Failed(failure),
-            Stop::Refused { step, writes } => (step, format!("{{\"refused\":{writes:?}}}")),
-            Stop::Cancelled { step } => (step, "\"cancelled\"".to_owned()),
+            StopKind::Failed(failure) => return Self::Failed(failure),
+            StopKind::Refused { step, writes } => (step, format!("{{\"refused\":{writes:?}}}")),
+            StopKind::Cancelled { step } => (step, "\"cancelled\"".to_owned()),
             stop => return Self::Stopped(stop),
         };
         Self::Failed(StepFailure::new(Some(step), Class::Permanent, json))
@@ -61,7 +61,7 @@ impl Came {
         }
     }
 
-    const fn stop(&self) -> Option<&Stop> {
+    const fn stop(&self) -> Option<&StopKind> {
         match self {
             Self::Stopped(stop) | Self::Uncompensated(stop) => Some(stop),
             _ => None,
@@ -69,7 +69,7 @@ impl Came {
     }
 
     fn step(&self) -> Option<&str> {
-        self.stop().and_then(Stop::step)
+        self.stop().and_then(StopKind::step)
     }
 
     /// The need that it returned.
@@ -92,7 +92,7 @@ impl Came {
     fn answer(self, next: Next) -> Result<Next, Error> {
         match (self, next) {
             (
-                Self::Stopped(Stop::Store(error)) | Self::Uncompensated(Stop::Store(error)),
+                Self::Stopped(StopKind::Store(error)) | Self::Uncompensated(StopKind::Store(error)),
                 Next::Ended(Ended::Waiting(_)),
             ) => Err(error),
             (_, next) => Ok(next),
@@ -126,7 +126,7 @@ impl Flow {
         let written = Box::pin(self.write_end(code, &cannot_store, &effects, &needs)).await;
         match (cannot_store, written) {
             (came, Ok(next)) => came.answer(next),
-            (Came::Stopped(Stop::Store(error)), Err(_)) | (_, Err(Stop::Store(error))) => Err(error),
+            (Came::Stopped(StopKind::Store(error)), Err(_)) | (_, Err(StopKind::Store(error))) => Err(error),
             (_, Err(_)) => Ok(Next::Ended(self.present_state().await?)),
         }
     }
@@ -141,7 +141,7 @@ impl Flow {
             Next::Ended(ended) => return Ok(ended),
             Next::Compensate(flow) => flow,
         };
-        let release = Release { retry: Some(self.now()), pause: Pause::Elsewhere, ..Release::default() };
+        let release = Release { retry: Some(self.time()), pause: Pause::Elsewhere, ..Release::default() };
         match flow.release(Release { reason: why.to_owned(), ..release }).await {
             Ok(ended) => Ok(ended),
             Err(Unwritten::Lost) => flow.present_state().await,
@@ -155,8 +155,8 @@ impl Flow {
         came: &Came,
         effects: &[Effect],
         needs: &[Need],
-    ) -> Result<Next, Stop> {
-        let ended = match (ending::ending(effects, needs, came.returned(), self.now()), came) {
+    ) -> Result<Next, StopKind> {
+        let ended = match (ending::ending(effects, needs, came.returned(), self.time()), came) {
             (Ending::Lost, _) => self.present_state().await?,
             (Ending::Quarantine { reason, item }, _) => self.quarantine_for(reason, item).await?,
             (Ending::Release(release), _) => return self.wait(code, came, release, effects).await,
@@ -172,7 +172,7 @@ impl Flow {
                 return self.fail(failure.clone(), effects).await;
             }
             (Ending::EndCompensated, _) => self.end_compensated().await?,
-            (Ending::Complete | Ending::Fail, _) => return Err(Stop::Lost),
+            (Ending::Complete | Ending::Fail, _) => return Err(StopKind::Lost),
         };
         Ok(Next::Ended(ended))
     }
@@ -182,7 +182,7 @@ impl Flow {
     /// If the workflow may end now, the records of steps with keys of their own that this run did
     /// not reach are read.
     async fn effects(&self, returned: Returned) -> Vec<Effect> {
-        let (now, skew) = (self.now(), self.context().skew());
+        let (now, skew) = (self.time(), self.context().skew());
         let answerer = (returned == Returned::Compensated).then(|| self.run_id());
         // Before the records: a start whose reply arrives during a read below is in either of them.
         let starts = self.starts();
@@ -261,7 +261,7 @@ impl Flow {
         unreached.iter().map(|record| record.id.shown()).collect()
     }
 
-    async fn complete(&self, json: String, unreached: &[String]) -> Result<Ended, Stop> {
+    async fn complete(&self, json: String, unreached: &[String]) -> Result<Ended, StopKind> {
         let result = if json == "null" { None } else { Some(self.store_answer(json.clone()).await?) };
         let note = (!unreached.is_empty()).then(|| not_reached(unreached));
         let act = DriverAct::Complete { result: result.clone(), note };
@@ -284,10 +284,10 @@ impl Flow {
 
     /// Store the first failure; then end the workflow, or report that there may be steps to
     /// compensate.
-    async fn fail(&self, failure: StepFailure, effects: &[Effect]) -> Result<Next, Stop> {
+    async fn fail(&self, failure: StepFailure, effects: &[Effect]) -> Result<Next, StopKind> {
         let stored = failure.to_stored().map_err(Error::from)?;
         let result = self.store_answer(stored).await?;
-        let reason = Stop::Failed(failure.clone()).reason();
+        let reason = StopKind::Failed(failure.clone()).reason();
         let recorded = !self.records_that(|record| record.compensation.is_some() || record.pivot).is_empty();
         // Only this run can have begun a step that is not among its records: a step that an earlier
         // run began after the query of this one is withdrawn. An effect that is in doubt and has no
@@ -302,8 +302,8 @@ impl Flow {
     }
 
     /// Store an answer in an item of its own, before the header refers to it.
-    async fn store_answer(&self, json: String) -> Result<Body, Stop> {
-        let encoded = answer::encode_for_item(json).map_err(Stop::Answer)?;
+    async fn store_answer(&self, json: String) -> Result<Body, StopKind> {
+        let encoded = answer::encode_for_item(json).map_err(StopKind::Answer)?;
         let (codec, bytes, id) = (encoded.codec, encoded.bytes.len(), self.context().new_id());
         let item = || beside_item(self.workflow(), &Place::Answer(&id).to_string(), &encoded);
         let until = self.until().for_end();
@@ -341,7 +341,7 @@ impl Flow {
     }
 
     /// End a workflow whose steps are all compensated.
-    async fn end_compensated(&self) -> Result<Ended, Stop> {
+    async fn end_compensated(&self) -> Result<Ended, StopKind> {
         let ending = self.lock_header().ending.unwrap_or(State::Cancelled);
         self.act("end the workflow", DriverAct::EndCompensated).await?;
         self.report_ended(ending);
@@ -367,7 +367,7 @@ impl Flow {
         came: &Came,
         mut release: Release,
         effects: &[Effect],
-    ) -> Result<Next, Stop> {
+    ) -> Result<Next, StopKind> {
         let header = self.header();
         if let Came::Aborted(why) = came {
             release.reason.clone_from(why);
@@ -377,14 +377,14 @@ impl Flow {
         // be late cannot wait until ten have been made.
         let of_step = release.retry_for.filter(|_| release.pause == Pause::Failed);
         let patience = of_step.map_or(limits, |retry_for| Patience { attempts: 1, retry_for, ..limits });
-        if !decide::is_exhausted(&header, release.pause, self.has_progressed(), patience, self.now()) {
+        if !decide::is_exhausted(&header, release.pause, self.has_progressed(), patience, self.time()) {
             return Ok(Next::Ended(self.release(release).await?));
         }
         let why = match release.pause {
             Pause::BrokenOff => {
                 format!("{} runs in a row were aborted: {}", header.lost_without_progress, release.reason)
             }
-            _ => exhausted(&header, self.now(), &release.reason),
+            _ => exhausted(&header, self.time(), &release.reason),
         };
         if header.is_forward() && code.exhausted() == Exhausted::Compensate {
             // A compensation decides about no effect that a driver may still complete.
@@ -408,7 +408,7 @@ impl Flow {
         let attempts = if progressed { 1 } else { header.attempts };
         // The backoff is for retries. A chosen wait ends when the code said.
         let retry = retry.map(|at| at.max(self.context().next_try(attempts, self.limits())));
-        let at = retry.into_iter().chain(wait).min().unwrap_or_else(|| self.now());
+        let at = retry.into_iter().chain(wait).min().unwrap_or_else(|| self.time());
         let failing_after = self.limits().failing_after;
         let act = DriverAct::Release { at, pause, reason, progressed, failing_after };
         self.act("release the workflow", act).await?;

@@ -4,7 +4,7 @@ use crate::core::workflow::header::{DriverAct, HeaderEvent, HeaderRefusal, State
 use crate::error::Error;
 use crate::store::Changed;
 use crate::workflow::flow::Flow;
-use crate::workflow::stop::Stop;
+use crate::workflow::stop::StopKind;
 
 /// Why a header was not written.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ impl From<Error> for Unwritten {
     }
 }
 
-impl From<Unwritten> for Stop {
+impl From<Unwritten> for StopKind {
     fn from(unwritten: Unwritten) -> Self {
         match unwritten {
             Unwritten::Lost => Self::Lost,
@@ -64,7 +64,7 @@ impl Flow {
     /// only a driver whose claim has ended pays for the read. A machine that is suspended between
     /// this read and its write may still leave one record.
     pub(crate) async fn is_deleted(&self) -> bool {
-        if self.now() < self.lock_header().next_due {
+        if self.time() < self.lock_header().next_due {
             return false;
         }
         let until = self.until_recorded().once();
@@ -79,7 +79,7 @@ impl Flow {
     /// Whether this driver still owns the workflow. Read after a start was written, so one side
     /// always sees the other: a takeover or a cancel writes the header first and reads the starts
     /// after that.
-    pub(crate) async fn is_held(&self) -> Result<bool, Stop> {
+    pub(crate) async fn is_held(&self) -> Result<bool, StopKind> {
         let stored = Box::pin(self.context().store().read_header(self.workflow(), self.until())).await?;
         Ok(stored.is_some_and(|stored| stored.attempt == self.attempt()))
     }

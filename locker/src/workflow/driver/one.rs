@@ -124,7 +124,7 @@ async fn drive_for(code: &dyn Drive, flow: &Flow, time: Duration) -> Option<Resu
         return Some(ended);
     }
     let late = ends.elapsed();
-    flow.run_time().end(flow.now());
+    flow.run_time().end(flow.time());
     let settled = async {
         tokio::select! {
             biased;

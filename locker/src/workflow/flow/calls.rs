@@ -13,7 +13,7 @@ use crate::core::time;
 use crate::core::workflow::ending::{Need, NeedKind};
 use crate::core::workflow::place::{Effect, Place, Undo};
 use crate::core::workflow::step::RecordId;
-use crate::workflow::stop::Stop;
+use crate::workflow::stop::StopKind;
 
 /// The compensation that a flow is for: [`Undo`], owned.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -109,8 +109,8 @@ impl Flow {
         &self,
         name: &str,
         version: Option<u32>,
-        work: Pin<Box<impl Future<Output = Result<T, Stop>>>>,
-    ) -> Result<T, Stop> {
+        work: Pin<Box<impl Future<Output = Result<T, StopKind>>>>,
+    ) -> Result<T, StopKind> {
         let mut call = match self.take_name(name, version) {
             Ok(call) => call,
             Err(stop) => {
@@ -137,16 +137,16 @@ impl Flow {
         }
     }
 
-    fn take_name(&self, name: &str, version: Option<u32>) -> Result<Call<'_>, Stop> {
+    fn take_name(&self, name: &str, version: Option<u32>) -> Result<Call<'_>, StopKind> {
         self.check_open(name)?;
-        name::check(name).map_err(|error| Stop::name(name, &error))?;
+        name::check(name).map_err(|error| StopKind::name(name, &error))?;
         let version = version.unwrap_or(1);
         let used = Used { scope: self.scope.clone(), name: name.to_owned(), version };
         let mut state = locked(&self.inner.calls.0);
         if state.used.insert(used.clone(), true) != Some(true) {
             return Ok(Call { flow: self, used, keeps_name: false });
         }
-        Err(Stop::invalid(
+        Err(StopKind::invalid(
             name,
             "another step of this workflow has the same name; make it unique, such as fund#7. A workflow \
              that already ran the step under the old name runs it again under the new one",
@@ -162,7 +162,7 @@ impl Flow {
     ///
     /// A task that the code left behind needs no further run: whether its stop came before the end
     /// was decided would depend on the order of tasks. The records decide about its effects.
-    pub(crate) fn note_need(&self, place: Option<String>, stop: &Stop) {
+    pub(crate) fn note_need(&self, place: Option<String>, stop: &StopKind) {
         let Some(kind) = stop.need() else { return };
         let mut state = locked(&self.inner.calls.0);
         if state.closed {
@@ -212,7 +212,7 @@ impl Flow {
     /// not polled gives up its turn after a while.
     pub(crate) fn may_extend(&self) -> bool {
         const TURN: Duration = Duration::from_secs(5);
-        let now = self.now();
+        let now = self.time();
         let mut state = locked(&self.inner.calls.0);
         let may = state.extends.is_none_or(|until| until <= now);
         if may {

@@ -12,7 +12,7 @@ use crate::core::workflow::header::DriverAct;
 use crate::store::Until;
 use crate::workflow::driver::fence::Unwritten;
 use crate::workflow::run_time::{GRACE, Recording, RunTime};
-use crate::workflow::stop::Stop;
+use crate::workflow::stop::StopKind;
 
 /// The time that a run has.
 #[derive(Debug, Clone, Copy)]
@@ -89,7 +89,7 @@ impl Flow {
     /// until the outcome is recorded.
     pub(crate) async fn doing<T>(&self, expected: Expected, work: impl Future<Output = T>) -> (T, Recording) {
         let working = self.run_time().works();
-        let ends = time::after(self.now(), expected.time);
+        let ends = time::after(self.time(), expected.time);
         tokio::select! {
             biased;
             outcome = work => (outcome, working.known()),
@@ -107,7 +107,7 @@ impl Flow {
                 let header = self.lock_header();
                 (header.next_due, header.expected / 3)
             };
-            let now = self.now();
+            let now = self.time();
             let early = time::between(now, time::before(due, third));
             if !early.is_zero() {
                 tokio::time::sleep(early).await;
@@ -146,20 +146,20 @@ impl Flow {
     /// Refuse a step that may run twice if this driver lost its workflow: its claim has ended, so
     /// another driver may have taken it over, an operator may have cancelled it, or it may be
     /// deleted. A driver within its claim sends no request.
-    pub(crate) async fn check_claim(&self) -> Result<(), Stop> {
+    pub(crate) async fn check_claim(&self) -> Result<(), StopKind> {
         let due = self.lock_header().next_due;
-        if self.now() < due || self.is_held().await? {
+        if self.time() < due || self.is_held().await? {
             return Ok(());
         }
         self.lose();
-        Err(Stop::Lost)
+        Err(StopKind::Lost)
     }
 
     /// Refuse to begin anything once the time of this run is over, or its code has returned. That
     /// counts as an attempt if the run recorded nothing.
-    pub(crate) fn check_open(&self, step: &str) -> Result<(), Stop> {
+    pub(crate) fn check_open(&self, step: &str) -> Result<(), StopKind> {
         if self.is_lost() {
-            return Err(Stop::Lost);
+            return Err(StopKind::Lost);
         }
         if self.is_closed() {
             return Err(self.returned(step));
@@ -171,16 +171,16 @@ impl Flow {
     }
 
     /// A task that outlives the code asks for a step.
-    pub(crate) fn returned(&self, step: &str) -> Stop {
+    pub(crate) fn returned(&self, step: &str) -> StopKind {
         self.out_of_time(step, "the code of this workflow has returned")
     }
 
     /// The next run continues with this step. If this run recorded nothing, it counts as an
     /// attempt.
-    pub(crate) fn out_of_time(&self, step: &str, cause: &str) -> Stop {
-        Stop::Later {
+    pub(crate) fn out_of_time(&self, step: &str, cause: &str) -> StopKind {
+        StopKind::Later {
             step: step.to_owned(),
-            at: self.now(),
+            at: self.time(),
             cause: cause.to_owned(),
             counts: !self.has_progressed(),
             retry_for: None,
@@ -196,13 +196,13 @@ impl Flow {
         }
         let Expected { time, is_set } = expected;
         let work = if is_set { time } else { time.min(self.inner.span.half) };
-        let end = time::after(self.now(), pause.saturating_add(work));
+        let end = time::after(self.time(), pause.saturating_add(work));
         self.inner.span.deadline.is_some_and(|deadline| end >= deadline)
     }
 
     /// Refuse to start work for which too little time is left: it would be cut off, and its outcome
     /// would be unknown.
-    pub(crate) fn check_time(&self, step: &str, expected: Expected) -> Result<(), Stop> {
+    pub(crate) fn check_time(&self, step: &str, expected: Expected) -> Result<(), StopKind> {
         if let Some(longest) = self.longest().filter(|longest| expected.is_set && expected.time > *longest) {
             let cause = format!(
                 "it is expected to take {} s, and a run of this completer takes at most {} s; raise `drive_for`, \
@@ -211,9 +211,9 @@ impl Flow {
                 longest.as_secs()
             );
             // Another completer, or its caller, may have the time.
-            return Err(Stop::Later {
+            return Err(StopKind::Later {
                 step: step.to_owned(),
-                at: self.now(),
+                at: self.time(),
                 cause,
                 counts: false,
                 retry_for: None,

@@ -155,6 +155,7 @@ impl Workflows {
             name: "-".to_owned(),
             key_version,
             owner: None,
+            not_before: None,
             fingerprint: None,
             input: None,
             expected: settings.expect_within,

@@ -19,7 +19,7 @@ use crate::metrics;
 use crate::store::{Action, Written, check_actions, message_item, record_item, record_of};
 use crate::workflow::flow::Flow;
 use crate::workflow::send;
-use crate::workflow::stop::{StepFailure, Stop};
+use crate::workflow::stop::{StepFailure, Stop, StopKind};
 
 /// The record of the step and the check of the header come first.
 const OWN_ACTIONS: usize = 2;
@@ -29,7 +29,7 @@ const OWN_ACTIONS: usize = 2;
 /// The actions are those of the SDK, with your own tables and conditions:
 ///
 /// ```no_run
-/// # async fn example(flow: &locker::workflow::Flow) -> Result<(), Box<dyn std::error::Error>> {
+/// # async fn example(flow: &locker::workflow::Flow) -> Result<(), locker::workflow::Stop> {
 /// use aws_sdk_dynamodb::types::{AttributeValue, Update};
 ///
 /// let take = Update::builder()
@@ -48,9 +48,9 @@ const OWN_ACTIONS: usize = 2;
 pub struct Atomic<'a> {
     flow: &'a Flow,
     name: String,
-    input: Option<Result<Fingerprint, Stop>>,
+    input: Option<Result<Fingerprint, StopKind>>,
     actions: Actions,
-    compensation: Option<Result<Intent, Stop>>,
+    compensation: Option<Result<Intent, StopKind>>,
     pivot: bool,
     asks_again: bool,
 }
@@ -68,8 +68,8 @@ impl<'a> Atomic<'a> {
         }
     }
 
-    /// Set the input of the step. Only a digest is recorded; a resumed step with another input is
-    /// [`Stop::Changed`].
+    /// Set the input of the step. Only a digest is recorded. If a resumed step has another input,
+    /// the workflow is quarantined.
     pub fn input(mut self, input: &impl Serialize) -> Self {
         self.input = Some(Flow::fingerprint(&self.name, input));
         self
@@ -93,8 +93,8 @@ impl<'a> Atomic<'a> {
 
     /// Declare how the step is compensated if the workflow fails or is cancelled. Same as
     /// [`Once::compensate`](crate::workflow::Once::compensate).
-    pub fn compensate(mut self, name: impl Into<String>, input: &impl Serialize) -> Self {
-        self.compensation = Some(intent(name.into(), input, std::time::Duration::ZERO));
+    pub fn compensate(mut self, undo: &impl Serialize) -> Self {
+        self.compensation = Some(intent(&self.name, undo, std::time::Duration::ZERO));
         self
     }
 
@@ -131,10 +131,9 @@ impl<'a> Atomic<'a> {
     ///
     /// # Errors
     ///
-    /// [`Stop::Refused`] with the positions of your conditions that failed: none of your writes was
-    /// applied, and the workflow may take an alternative. The refusal is recorded, so that a
-    /// resumed workflow takes the same one, unless the step [asks again](Self::ask_again). Other
-    /// [`Stop`]s say what happens to the workflow.
+    /// [`Stop`], which says what happens to the workflow. If one of your conditions failed, none of
+    /// your writes was applied, and the workflow fails. The refusal is recorded, so that a resumed
+    /// workflow finds the same one, unless the step [asks again](Self::ask_again).
     ///
     /// # Cost
     ///
@@ -145,10 +144,34 @@ impl<'a> Atomic<'a> {
     /// KB, and 1 for the index.
     pub async fn commit<T: Serialize + DeserializeOwned>(self, value: &T) -> Result<T, Stop> {
         let (flow, name) = (self.flow, self.name.clone());
-        flow.call(&name, None, Box::pin(self.write(value))).await
+        Ok(flow.call(&name, None, Box::pin(self.write(value))).await?)
     }
 
-    async fn write<T: Serialize + DeserializeOwned>(self, value: &T) -> Result<T, Stop> {
+    /// Commits the step as [`commit`](Self::commit) does, and returns the refusal of your
+    /// conditions as a value, so that the code can take another way.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop`] for everything that is no outcome; pass it on.
+    ///
+    /// # Cost
+    ///
+    /// Same as [`commit`](Self::commit).
+    pub async fn outcome<T>(self, value: &T) -> Result<Result<T, Refused>, Stop>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let (flow, name) = (self.flow, self.name.clone());
+        let committed = Box::pin(async {
+            match self.write(value).await {
+                Err(StopKind::Refused { writes, .. }) => Ok(Err(Refused { writes })),
+                other => other.map(Ok),
+            }
+        });
+        Ok(flow.call(&name, None, committed).await?)
+    }
+
+    async fn write<T: Serialize + DeserializeOwned>(self, value: &T) -> Result<T, StopKind> {
         let Self { flow, name, input, actions, compensation, pivot, asks_again } = self;
         let Actions { given, messages } = actions;
         let input = input.transpose()?;
@@ -164,13 +187,13 @@ impl<'a> Atomic<'a> {
         check_pivot(&name, pivot, new.compensation.is_some())?;
         // The value is encoded before anything is written, so a refusal changes nothing.
         let encoded = answer::to_json_and_back(value).and_then(|(json, _)| answer::encode_for_item(json));
-        let odd = |error| Stop::invalid(&name, format!("its value is refused: {error}"));
+        let odd = |error| StopKind::invalid(&name, format!("its value is refused: {error}"));
         let how = Begin::End(End::Completed(encoded.map_err(odd)?));
         let (source, key) = (flow.context().source(), flow.key().as_str());
         let messages = messages.into_iter().map(|message| message.checked(source, key));
         let messages: Vec<_> = messages
             .collect::<Result<_, _>>()
-            .map_err(|error| Stop::invalid(&name, format!("invalid message: {error}")))?;
+            .map_err(|error| StopKind::invalid(&name, format!("invalid message: {error}")))?;
         if new.compensation.is_some() || new.pivot {
             flow.touch();
         }
@@ -180,7 +203,7 @@ impl<'a> Atomic<'a> {
         loop {
             let (record, outgoing, actions) =
                 actions_of(flow, known.as_ref(), &new, &how, &given, &messages)?;
-            check_actions(&actions).map_err(|reason| Stop::invalid(&name, reason))?;
+            check_actions(&actions).map_err(|reason| StopKind::invalid(&name, reason))?;
             let token = record.attempt.clone();
             flow.unsent().expect(&outgoing);
             let sent = flow.context().store().transact("commit the step", &actions, &token, flow.until());
@@ -213,7 +236,7 @@ impl<'a> Atomic<'a> {
                 let source = "its conditions failed after a request whose response was lost".into();
                 return Err(Error::Unknown { verb: "commit the step", tries: 2, source }.into());
             }
-            return Err(Stop::Refused { step: name, writes: refused });
+            return Err(StopKind::Refused { step: name, writes: refused });
         }
     }
 }
@@ -226,9 +249,9 @@ fn actions_of(
     how: &Begin,
     given: &[Action],
     messages: &[Content],
-) -> Result<(StepRecord, Vec<Letter>, Vec<Action>), Stop> {
+) -> Result<(StepRecord, Vec<Letter>, Vec<Action>), StopKind> {
     let Ok(record) = StepRecord::begin(known, new, how, flow.context().stamp()) else {
-        return Err(Stop::Lost);
+        return Err(StopKind::Lost);
     };
     let item = record_item(&record);
     let mut actions = vec![
@@ -239,7 +262,7 @@ fn actions_of(
         Action::DrivenBy { workflow: flow.workflow().to_owned(), attempt: flow.attempt().to_owned() },
     ];
     actions.extend(given.iter().cloned());
-    let (context, now) = (flow.context(), flow.now());
+    let (context, now) = (flow.context(), flow.time());
     let tick = context.tick(now);
     let tick = Tick { at: tick.at.max(flow.latest_commit()), ..tick };
     let name = record.id.step_name();
@@ -272,8 +295,8 @@ async fn record_refusal<T: DeserializeOwned>(
     new: &NewStep,
     writes: &[usize],
     input: Option<&Fingerprint>,
-) -> Result<T, Stop> {
-    let failure = StepFailure::of(Some(name), Class::Permanent, &Refused { refused: writes.to_vec() });
+) -> Result<T, StopKind> {
+    let failure = StepFailure::of(Some(name), Class::Permanent, &Refused { writes: writes.to_vec() });
     let json = failure.to_stored().map_err(Error::from)?;
     let end = End::Failed(Flow::encode(name, json)?);
     // If the step was committed, or another driver recorded a refusal, that counts.
@@ -281,16 +304,19 @@ async fn record_refusal<T: DeserializeOwned>(
     settled(flow, name, &record, input)
 }
 
-/// A refusal as it is recorded.
-#[derive(Serialize, Deserialize)]
-struct Refused {
-    refused: Vec<usize>,
+/// The conditions of writes that failed, so that nothing of the step was written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Refused {
+    /// The writes whose conditions failed, counted from 0 in the order in which they were added.
+    #[serde(rename = "refused")]
+    pub writes: Vec<usize>,
 }
 
 /// What a refused transaction says.
 enum Refusal<T> {
     /// Another commit came first, and counts.
-    Recorded(Result<T, Stop>),
+    Recorded(Result<T, StopKind>),
     /// A driver of a former workflow under this key left its record.
     Stale(Box<StepRecord>),
     /// The conditions of these writes of the caller failed.
@@ -304,7 +330,7 @@ fn refused<T: DeserializeOwned>(
     name: &str,
     at: Vec<(usize, Option<crate::store::Item>)>,
     input: Option<&Fingerprint>,
-) -> Result<Refusal<T>, Stop> {
+) -> Result<Refusal<T>, StopKind> {
     let mut writes = Vec::new();
     for (place, item) in at {
         match (place, item) {
@@ -316,7 +342,7 @@ fn refused<T: DeserializeOwned>(
                 flow.remember(record.clone());
                 return Ok(Refusal::Recorded(settled(flow, name, &record, input)));
             }
-            (0 | 1, _) => return Err(Stop::Lost),
+            (0 | 1, _) => return Err(StopKind::Lost),
             (place, _) => writes.push(place - OWN_ACTIONS),
         }
     }
@@ -328,21 +354,21 @@ fn settled<T: DeserializeOwned>(
     name: &str,
     record: &StepRecord,
     input: Option<&Fingerprint>,
-) -> Result<T, Stop> {
+) -> Result<T, StopKind> {
     flow.check_same(name, record, StepKind::Atomic, input)?;
     match record.state {
         StepState::Completed => Flow::result_of(record),
         StepState::Failed | StepState::Held => Err(refusal(name, record)),
-        _ => Err(Stop::Cancelled { step: name.to_owned() }),
+        _ => Err(StopKind::Cancelled { step: name.to_owned() }),
     }
 }
 
 /// The stop that a recorded refusal leads to.
-fn refusal(name: &str, record: &StepRecord) -> Stop {
+fn refusal(name: &str, record: &StepRecord) -> StopKind {
     match failed(record) {
-        Stop::Failed(failure) => match failure.error::<Refused>() {
-            Ok(Refused { refused }) => Stop::Refused { step: name.to_owned(), writes: refused },
-            Err(_) => Stop::Failed(failure),
+        StopKind::Failed(failure) => match failure.error::<Refused>() {
+            Ok(Refused { writes }) => StopKind::Refused { step: name.to_owned(), writes },
+            Err(_) => StopKind::Failed(failure),
         },
         stop => stop,
     }

@@ -15,7 +15,7 @@ use crate::core::class::Class;
 use crate::core::workflow::step::StepRecord;
 use crate::failure::{self, Classify};
 use crate::workflow::flow::{Expected, Flow};
-use crate::workflow::stop::{StepFailure, Stop};
+use crate::workflow::stop::{StepFailure, StopKind};
 
 /// The record of a step while its attempts run.
 ///
@@ -23,23 +23,23 @@ use crate::workflow::stop::{StepFailure, Stop};
 /// `once` writes its record before the first attempt, so a crash leaves it in doubt.
 pub(super) trait Journal {
     /// Whether an attempt may begin.
-    async fn begin(&mut self) -> Result<(), Stop>;
+    async fn begin(&mut self) -> Result<(), StopKind>;
 
     /// Records the result of an attempt. The record may have another outcome that came first.
-    async fn complete(&mut self, json: Result<String, AnswerError>) -> Result<StepRecord, Stop>;
+    async fn complete(&mut self, json: Result<String, AnswerError>) -> Result<StepRecord, StopKind>;
 
     /// Records that the step failed and is not tried again.
-    async fn fail(&mut self, failure: StepFailure) -> Result<StepRecord, Stop>;
+    async fn fail(&mut self, failure: StepFailure) -> Result<StepRecord, StopKind>;
 
     /// Finds out whether an attempt happened that failed in this class, before anything is decided
     /// from its failure. `Some`: it did, and is recorded.
-    async fn resolve(&mut self, class: Class, cause: &str) -> Result<Option<StepRecord>, Stop>;
+    async fn resolve(&mut self, class: Class, cause: &str) -> Result<Option<StepRecord>, StopKind>;
 
     /// Leaves the record for the next run, which tries again.
-    async fn give_up(&mut self, stop: Stop, cause: &str) -> Stop;
+    async fn give_up(&mut self, stop: StopKind, cause: &str) -> StopKind;
 
     /// Pauses before the next attempt.
-    async fn pause(&mut self, pause: Duration) -> Result<(), Stop>;
+    async fn pause(&mut self, pause: Duration) -> Result<(), StopKind>;
 }
 
 /// The settings that the attempts of a step share.
@@ -56,7 +56,7 @@ impl Attempts<'_> {
         mut attempt: StepAttempt,
         journal: &mut impl Journal,
         work: F,
-    ) -> Result<T, Stop>
+    ) -> Result<T, StopKind>
     where
         T: Serialize + DeserializeOwned,
         E: Classify,
@@ -102,6 +102,6 @@ impl Attempts<'_> {
 }
 
 /// The outcome of a step, as it is recorded.
-pub(super) fn outcome<T: DeserializeOwned>(record: &StepRecord) -> Result<T, Stop> {
+pub(super) fn outcome<T: DeserializeOwned>(record: &StepRecord) -> Result<T, StopKind> {
     if record.is_completed() { Flow::result_of(record) } else { Err(failed(record)) }
 }

@@ -7,7 +7,7 @@ use super::once::Once;
 use super::step::later;
 use crate::core::answer::Encoded;
 use crate::core::workflow::step::{Happened, Outcome, RecordId, Report, Reported, StepRecord};
-use crate::workflow::stop::Stop;
+use crate::workflow::stop::StopKind;
 
 /// How a driver knows that a step happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ impl Once<'_> {
         result: Encoded,
         ended: DateTime<Utc>,
         source: Source,
-    ) -> Result<StepRecord, Stop> {
+    ) -> Result<StepRecord, StopKind> {
         let flow = self.flow;
         let place = RecordId::at(flow.workflow(), self.place());
         let compensation = flow.recorded(&place).and_then(|place| place.compensation.clone());
@@ -76,7 +76,7 @@ impl Once<'_> {
     }
 
     /// Another attempt has the step.
-    pub(crate) async fn superseded(&self, started: &StepRecord) -> Stop {
+    pub(crate) async fn superseded(&self, started: &StepRecord) -> StopKind {
         if started.started_for.is_some() {
             // Another workflow took it over: its outcome there counts here, too.
             return later(self.flow, &self.name, None, "another workflow took it over");
@@ -84,7 +84,7 @@ impl Once<'_> {
         match self.flow.is_held().await {
             // Its outcome has been reported since. The next run reads it.
             Ok(true) => later(self.flow, &self.name, None, "another outcome of it was recorded"),
-            Ok(false) => Stop::Lost,
+            Ok(false) => StopKind::Lost,
             Err(stop) => stop,
         }
     }

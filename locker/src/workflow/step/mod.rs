@@ -5,6 +5,7 @@ pub(super) mod attempt;
 mod attempts;
 mod intent;
 mod late;
+pub(super) mod name;
 pub(super) mod once;
 mod once_attempt;
 pub(super) mod once_record;
@@ -15,6 +16,7 @@ pub(super) mod retry;
 pub(super) mod step;
 
 use atomic::Atomic;
+use name::IntoStepName;
 use once::Once;
 use step::Step;
 
@@ -25,21 +27,21 @@ impl Flow {
     ///
     /// Use it for reads, and for work that may happen twice. Use [`once`](Self::once) for work that
     /// may need compensation.
-    pub fn step(&self, name: impl Into<String>) -> Step<'_> {
-        Step::new(self, name.into())
+    pub fn step(&self, name: impl IntoStepName) -> Step<'_> {
+        Step::new(self, name.into_step_name())
     }
 
     /// A step that runs **at most once**: recorded before it runs, so no driver repeats it without
     /// knowing its outcome.
     ///
     /// Use it for work that changes something outside DynamoDB.
-    pub fn once(&self, name: impl Into<String>) -> Once<'_> {
-        Once::new(self, name.into())
+    pub fn once(&self, name: impl IntoStepName) -> Once<'_> {
+        Once::new(self, name.into_step_name())
     }
 
     /// A step that happens **exactly once**, inside DynamoDB: your rows, its messages and its
     /// record in one transaction.
-    pub fn atomic(&self, name: impl Into<String>) -> Atomic<'_> {
-        Atomic::new(self, name.into())
+    pub fn atomic(&self, name: impl IntoStepName) -> Atomic<'_> {
+        Atomic::new(self, name.into_step_name())
     }
 }

@@ -21,7 +21,7 @@ use crate::error::BoxError;
 use crate::failure::Failure;
 use crate::workflow::definition::ProbeOutcome;
 use crate::workflow::flow::{Expected, Flow};
-use crate::workflow::stop::Stop;
+use crate::workflow::stop::{Stop, StopKind};
 
 type Probing<'a> = Pin<Box<dyn Future<Output = Result<ProbeOutcome, BoxError>> + Send + 'a>>;
 type Probe<'a> = Box<dyn Fn(StepAttempt) -> Probing<'a> + Send + Sync + 'a>;
@@ -32,14 +32,14 @@ type Probe<'a> = Box<dyn Fn(StepAttempt) -> Probing<'a> + Send + Sync + 'a>;
 pub struct Once<'a> {
     pub(crate) flow: &'a Flow,
     pub(crate) name: String,
-    pub(crate) input: Option<Result<Fingerprint, Stop>>,
+    pub(crate) input: Option<Result<Fingerprint, StopKind>>,
     pub(crate) key: Option<Result<Key, InvalidArgument>>,
     pub(crate) version: Option<u32>,
     pub(crate) retention: Retention,
     pub(crate) recognised: Duration,
     pub(crate) expected: Expected,
     pub(crate) probe: Private<Option<Probe<'a>>>,
-    pub(crate) compensation: Option<Result<Intent, Stop>>,
+    pub(crate) compensation: Option<Result<Intent, StopKind>>,
     pub(crate) pivot: bool,
     pub(crate) retry: RetryPolicy,
     /// How long it waits for a report of its outcome, counted from its start.
@@ -85,8 +85,8 @@ impl<'a> Once<'a> {
         if self.compensates.is_some() { StepKind::Compensation } else { StepKind::Once }
     }
 
-    /// Set the input of the step. Only a digest is recorded; a resumed step with another input is
-    /// [`Stop::Changed`].
+    /// Set the input of the step. Only a digest is recorded. If a resumed step has another input,
+    /// the workflow is quarantined.
     pub fn input(mut self, input: &impl Serialize) -> Self {
         self.input = Some(Flow::fingerprint(&self.name, input));
         self
@@ -109,8 +109,8 @@ impl<'a> Once<'a> {
     /// Use this version of the step's key, from 1.
     ///
     /// A recorded **failure** of a lower version is then ignored, and the provider gets a new
-    /// idempotency key. A recorded success always counts. After [`Stop::Failed`] you may run a step
-    /// again under a higher version. Source: seed 000.
+    /// idempotency key. A recorded success always counts. If its [`outcome`](Self::outcome) is a
+    /// failure, you may run the step again under a higher version.
     pub const fn version(mut self, version: u32) -> Self {
         self.version = Some(version);
         self
@@ -158,23 +158,24 @@ impl<'a> Once<'a> {
         self
     }
 
-    /// Declare how the step is compensated if the workflow fails or is cancelled.
+    /// Declare how the step is compensated if the workflow fails or is cancelled: by this variant
+    /// of the enum that all steps of the workflow use.
     ///
-    /// [`Workflow::compensate`](crate::workflow::Workflow::compensate) is called with this name and
-    /// input. Both are stored before the step runs, so a step in doubt is compensated as well.
-    pub fn compensate(self, name: impl Into<String>, input: &impl Serialize) -> Self {
-        self.compensate_within(name, input, Duration::ZERO)
+    /// [`Workflow::compensate`](crate::workflow::Workflow::compensate) reads it with
+    /// [`Compensation::undo`](crate::workflow::Compensation::undo). It is stored before the step
+    /// runs, so a step in doubt is compensated as well. The variant has at most 4 KB of JSON; its
+    /// name follows the rules for names of steps.
+    ///
+    /// The enum is stored as serde writes it by default. Keep each variant that an unfinished
+    /// workflow may have stored: code that does not have the variant quarantines the workflow.
+    pub fn compensate(self, undo: &impl Serialize) -> Self {
+        self.compensate_within(undo, Duration::ZERO)
     }
 
     /// Same as [`compensate`](Self::compensate), for a provider that recognises the idempotency key
     /// of the compensation for this long: a compensation in doubt is then sent again.
-    pub fn compensate_within(
-        mut self,
-        name: impl Into<String>,
-        input: &impl Serialize,
-        recognised: Duration,
-    ) -> Self {
-        self.compensation = Some(intent(name.into(), input, recognised));
+    pub fn compensate_within(mut self, undo: &impl Serialize, recognised: Duration) -> Self {
+        self.compensation = Some(intent(&self.name, undo, recognised));
         self
     }
 
@@ -184,7 +185,7 @@ impl<'a> Once<'a> {
     /// compensated, the steps before it are not, and the workflow is quarantined. The same applies
     /// while it is unknown whether the pivot happened. A pivot that failed permanently did not
     /// happen: the steps before it are compensated. A pivot with a compensation of its own is
-    /// refused with [`Stop::Invalid`].
+    /// refused, and the workflow is quarantined.
     ///
     /// # Examples
     ///
@@ -192,14 +193,20 @@ impl<'a> Once<'a> {
     /// use locker::Failure;
     /// use locker::workflow::{Flow, Stop};
     ///
+    /// #[derive(serde::Serialize, serde::Deserialize)]
+    /// enum Undo {
+    ///     Release { order: u64 },
+    ///     Refund { order: u64 },
+    /// }
+    ///
     /// # async fn ask(_what: &str, _key: &str) -> Result<String, Failure> { todo!() }
     /// async fn run(flow: &Flow, order: u64) -> Result<String, Stop> {
-    ///     let reserve = flow.once("reserve").compensate("release", &order);
-    ///     reserve.run(|it| async move { ask("reserve", it.idempotency_key()).await }).await?;
-    ///     let charge = flow.once("charge").compensate("refund", &order);
-    ///     charge.run(|it| async move { ask("charge", it.idempotency_key()).await }).await?;
+    ///     let reserve = flow.once("reserve").compensate(&Undo::Release { order });
+    ///     reserve.run(async |it| ask("reserve", it.idempotency_key()).await).await?;
+    ///     let charge = flow.once("charge").compensate(&Undo::Refund { order });
+    ///     charge.run(async |it| ask("charge", it.idempotency_key()).await).await?;
     ///     let ship = flow.once("ship").pivot();
-    ///     ship.run(|it| async move { ask("ship", it.idempotency_key()).await }).await
+    ///     ship.run(async |it| ask("ship", it.idempotency_key()).await).await
     /// }
     /// ```
     pub const fn pivot(mut self) -> Self {
@@ -226,9 +233,8 @@ impl<'a> Once<'a> {
     ///
     /// # Errors
     ///
-    /// [`Stop::Waiting`] until then; pass it on. [`Stop::Failed`] if the report is that the step
-    /// did not happen. [`Stop::InDoubt`] once the time is over. The other [`Stop`]s are those of
-    /// [`run`](Self::run).
+    /// [`Stop`] until then, if the report is that the step did not happen, and once the time is
+    /// over; pass it on. The others are those of [`run`](Self::run).
     ///
     /// # Cost
     ///
@@ -240,7 +246,8 @@ impl<'a> Once<'a> {
         T: Serialize + DeserializeOwned,
     {
         if self.key.is_some() {
-            return Err(Stop::invalid(&self.name, "a step that waits for a report has no key of its own"));
+            let why = "a step that waits for a report has no key of its own";
+            return Err(StopKind::invalid(&self.name, why).into());
         }
         let flow = self.flow;
         let id = RecordId::at(flow.workflow(), self.place());
@@ -252,11 +259,11 @@ impl<'a> Once<'a> {
         let reported = self.attempts(|_| async { Err::<T, _>(unknown()) });
         let waiting = async {
             match reported.await {
-                Err(stop @ Stop::InDoubt { .. }) => {
-                    let begun = flow.recorded(&id).map_or_else(|| flow.now(), |record| record.created);
+                Err(stop @ StopKind::InDoubt { .. }) => {
+                    let begun = flow.recorded(&id).map_or_else(|| flow.time(), |record| record.created);
                     let until = time::after(begun, within);
-                    if until > flow.now() {
-                        Err(Stop::Waiting { until, step: Some(step) })
+                    if until > flow.time() {
+                        Err(StopKind::Waiting { until, step: Some(step) })
                     } else {
                         Err(stop)
                     }
@@ -264,6 +271,6 @@ impl<'a> Once<'a> {
                 settled => settled,
             }
         };
-        flow.call(&name, version, Box::pin(waiting)).await
+        Ok(flow.call(&name, version, Box::pin(waiting)).await?)
     }
 }

@@ -10,7 +10,7 @@ use super::attempts::{Attempts, Journal};
 use super::late::Source;
 use super::once::Once;
 use super::once_record::{Reads, Settled, Starting, on};
-use super::recorded::failed;
+use super::recorded::{failed, or_failure};
 use super::step::later;
 use crate::core::answer::{self, AnswerError};
 use crate::core::class::Class;
@@ -18,12 +18,12 @@ use crate::core::name;
 use crate::core::time;
 use crate::core::workflow::step::{End, HolderAct, StepEvent, StepRecord, StepRefusal, StepState};
 use crate::error::Error;
-use crate::failure::Classify;
+use crate::failure::{Classify, Failure};
 use crate::metrics;
 use crate::store::Changed;
 use crate::workflow::definition::ProbeOutcome;
 use crate::workflow::flow::Flow;
-use crate::workflow::stop::{StepFailure, Stop};
+use crate::workflow::stop::{StepFailure, Stop, StopKind};
 
 /// A step whose start is recorded.
 struct Started<'a, 'b> {
@@ -37,15 +37,15 @@ struct Started<'a, 'b> {
 
 impl Journal for Started<'_, '_> {
     /// The start, or the pause before this attempt, has checked the time.
-    async fn begin(&mut self) -> Result<(), Stop> {
+    async fn begin(&mut self) -> Result<(), StopKind> {
         Ok(())
     }
 
-    async fn complete(&mut self, json: Result<String, AnswerError>) -> Result<StepRecord, Stop> {
+    async fn complete(&mut self, json: Result<String, AnswerError>) -> Result<StepRecord, StopKind> {
         self.once.complete((*self.record).clone(), json, self.reads, Source::Work).await
     }
 
-    async fn fail(&mut self, failure: StepFailure) -> Result<StepRecord, Stop> {
+    async fn fail(&mut self, failure: StepFailure) -> Result<StepRecord, StopKind> {
         let state = match failure.class() {
             Class::Permanent => StepState::Failed,
             _ => StepState::Held,
@@ -54,7 +54,7 @@ impl Journal for Started<'_, '_> {
         self.once.finish((*self.record).clone(), state, self.doubt, json, Source::Work).await
     }
 
-    async fn resolve(&mut self, class: Class, cause: &str) -> Result<Option<StepRecord>, Stop> {
+    async fn resolve(&mut self, class: Class, cause: &str) -> Result<Option<StepRecord>, StopKind> {
         self.doubt |= class == Class::InDoubt;
         let ends = matches!(class, Class::Permanent | Class::NeedsOperator);
         // While the provider recognises the key, the request is sent again, which finds out. A
@@ -75,8 +75,8 @@ impl Journal for Started<'_, '_> {
         }
     }
 
-    async fn give_up(&mut self, stop: Stop, cause: &str) -> Stop {
-        if self.doubt && matches!(stop, Stop::Lost) {
+    async fn give_up(&mut self, stop: StopKind, cause: &str) -> StopKind {
+        if self.doubt && matches!(stop, StopKind::Lost) {
             // The driver that owns the workflow now decides about the record.
             return stop;
         }
@@ -93,7 +93,7 @@ impl Journal for Started<'_, '_> {
         }
     }
 
-    async fn pause(&mut self, pause: Duration) -> Result<(), Stop> {
+    async fn pause(&mut self, pause: Duration) -> Result<(), StopKind> {
         let flow = self.once.flow;
         // Another driver would find the step in doubt if its due time passed during the pause.
         self.once.prolong(&mut self.record, pause).await?;
@@ -111,6 +111,9 @@ impl Journal for Started<'_, '_> {
 
 impl Once<'_> {
     /// Run the step, unless it is recorded.
+    ///
+    /// Pass an async closure: `async |attempt| ..`. If the compiler reports E0373 ("async block may
+    /// outlive the current function"), it is a plain closure: `|attempt| async ..`.
     ///
     /// # Crash window
     ///
@@ -136,7 +139,53 @@ impl Once<'_> {
     ///   takes the step over meanwhile.
     /// - A step that is longer than two thirds of the claim extends the claim: each time 1 request,
     ///   1 write unit, and 2 for the index.
-    pub async fn run<T, E, F, R>(self, work: F) -> Result<T, Stop>
+    pub async fn run<T, F, R>(self, work: F) -> Result<T, Stop>
+    where
+        T: Serialize + DeserializeOwned,
+        F: Fn(StepAttempt) -> R,
+        R: Future<Output = Result<T, Failure>>,
+    {
+        let (flow, name, version) = (self.flow, self.name.clone(), self.version);
+        Ok(flow.call(&name, version, Box::pin(self.attempts(work))).await?)
+    }
+
+    /// Runs the step as [`run`](Self::run) does, and returns its permanent failure as a value, so
+    /// that the code can take another way.
+    ///
+    /// ```
+    /// # use locker::workflow::{Flow, Stop};
+    /// # use locker::{Class, Classify};
+    /// # use serde::{Deserialize, Serialize};
+    /// #[derive(Debug, Serialize, Deserialize)]
+    /// enum Refusal {
+    ///     Declined,
+    /// }
+    ///
+    /// impl Classify for Refusal {
+    ///     fn class(&self) -> Class {
+    ///         Class::Permanent
+    ///     }
+    /// }
+    ///
+    /// # async fn card() -> Result<u64, Refusal> { Err(Refusal::Declined) }
+    /// # async fn invoice() -> Result<u64, locker::Failure> { Ok(1) }
+    /// async fn pay(flow: &Flow) -> Result<u64, Stop> {
+    ///     match flow.once("card").outcome(async |_| card().await).await? {
+    ///         Ok(payment) => Ok(payment),
+    ///         Err(Refusal::Declined) => flow.once("invoice").run(async |_| invoice().await).await,
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Stop`] for everything that is no outcome; pass it on. If the recorded failure cannot be
+    /// read as this type, the workflow is quarantined.
+    ///
+    /// # Cost
+    ///
+    /// Same as [`run`](Self::run).
+    pub async fn outcome<T, E, F, R>(self, work: F) -> Result<Result<T, E>, Stop>
     where
         T: Serialize + DeserializeOwned,
         E: Classify,
@@ -144,13 +193,11 @@ impl Once<'_> {
         R: Future<Output = Result<T, E>>,
     {
         let (flow, name, version) = (self.flow, self.name.clone(), self.version);
-        let compensates = self.compensates.is_some();
-        let work = Box::pin(self.attempts(work));
-        // The driver receives each stop of a compensation itself.
-        if compensates { work.await } else { flow.call(&name, version, work).await }
+        let attempts = Box::pin(self.attempts(work));
+        Ok(flow.call(&name, version, Box::pin(or_failure(&name, attempts))).await?)
     }
 
-    pub(crate) async fn attempts<T, E, F, R>(mut self, work: F) -> Result<T, Stop>
+    pub(crate) async fn attempts<T, E, F, R>(mut self, work: F) -> Result<T, StopKind>
     where
         T: Serialize + DeserializeOwned,
         E: Classify,
@@ -171,7 +218,7 @@ impl Once<'_> {
     }
 
     /// Mark the step as no longer running, so that no other driver waits for it.
-    pub(super) async fn left_in_doubt(&self, record: &StepRecord) -> Stop {
+    pub(super) async fn left_in_doubt(&self, record: &StepRecord) -> StopKind {
         let stop = self.in_doubt(record);
         if let Ok(Changed::Done(left)) = self.hold(record, HolderAct::Leave).await {
             self.flow.remember(left);
@@ -180,11 +227,11 @@ impl Once<'_> {
     }
 
     /// Extend the step, so that no other driver takes it over during the next attempt.
-    async fn prolong(&self, record: &mut Box<StepRecord>, pause: Duration) -> Result<(), Stop> {
+    async fn prolong(&self, record: &mut Box<StepRecord>, pause: Duration) -> Result<(), StopKind> {
         let flow = self.flow;
         // Enough for the duration of this write itself.
         const SLACK: Duration = Duration::from_secs(1);
-        let due = time::after(flow.now(), pause.saturating_add(self.expected.time));
+        let due = time::after(flow.time(), pause.saturating_add(self.expected.time));
         if due <= record.due {
             return Ok(());
         }
@@ -210,7 +257,7 @@ impl Once<'_> {
         json: Result<String, AnswerError>,
         reads: Reads,
         source: Source,
-    ) -> Result<StepRecord, Stop> {
+    ) -> Result<StepRecord, StopKind> {
         let kept = json.and_then(|json| {
             reads(&json)?;
             answer::encode_for_item(json.clone())?;
@@ -236,7 +283,7 @@ impl Once<'_> {
         doubt: bool,
         json: String,
         source: Source,
-    ) -> Result<StepRecord, Stop> {
+    ) -> Result<StepRecord, StopKind> {
         let flow = self.flow;
         tracing::info!(
             workflow.key = flow.context().shown(flow.workflow()),
@@ -250,7 +297,7 @@ impl Once<'_> {
             StepState::Held => End::Held(encoded),
             _ => End::Failed(encoded),
         };
-        let now = flow.now();
+        let now = flow.time();
         let ttl = started.started_for.as_ref().and_then(|_| self.retention.ttl(now));
         let attempt = started.attempt.clone();
         let completed = match &end {
@@ -286,11 +333,11 @@ impl Once<'_> {
         &self,
         record: StepRecord,
         start: &Starting,
-    ) -> Result<Option<Settled>, Stop> {
+    ) -> Result<Option<Settled>, StopKind> {
         let flow = self.flow;
         // A step that waits for a report is where its code wants it to be.
         let waits =
-            self.reported_within.is_some_and(|within| time::after(record.created, within) > flow.now());
+            self.reported_within.is_some_and(|within| time::after(record.created, within) > flow.time());
         if !waits {
             metrics::count_step_in_doubt();
             tracing::warn!(
@@ -317,10 +364,10 @@ impl Once<'_> {
     pub(crate) fn is_recognised(&self, record: &StepRecord) -> bool {
         let margin = self.flow.context().skew().saturating_add(self.expected.time);
         let until = time::after(record.created, self.recognised.saturating_sub(margin));
-        self.recognised > margin && self.flow.now() < until
+        self.recognised > margin && self.flow.time() < until
     }
 
-    pub(crate) async fn ask(&self, record: &StepRecord) -> Result<ProbeOutcome, Stop> {
+    pub(crate) async fn ask(&self, record: &StepRecord) -> Result<ProbeOutcome, StopKind> {
         let Some(probe) = &*self.probe else { return Ok(ProbeOutcome::Unknown) };
         let attempt = self.attempt_of(record, 1);
         match probe(attempt).await {
@@ -332,12 +379,12 @@ impl Once<'_> {
         }
     }
 
-    pub(crate) fn in_doubt(&self, record: &StepRecord) -> Stop {
+    pub(crate) fn in_doubt(&self, record: &StepRecord) -> StopKind {
         self.doubtful(record, self.probe.is_some() || self.is_recognised(record))
     }
 
-    pub(crate) fn doubtful(&self, record: &StepRecord, resolvable: bool) -> Stop {
-        self.retry.stop(Stop::InDoubt {
+    pub(crate) fn doubtful(&self, record: &StepRecord, resolvable: bool) -> StopKind {
+        self.retry.stop(StopKind::InDoubt {
             step: self.name.clone(),
             resolvable,
             cause: String::new(),

@@ -15,7 +15,7 @@ use crate::core::workflow::step::{
 use crate::error::Error;
 use crate::store::Changed;
 use crate::workflow::flow::Start;
-use crate::workflow::stop::Stop;
+use crate::workflow::stop::StopKind;
 
 /// Maximum attempts to start a step whose record changes meanwhile.
 const ROUNDS: usize = 4;
@@ -32,19 +32,22 @@ pub(crate) struct Starting {
 pub(crate) type Reads = fn(&str) -> Result<(), AnswerError>;
 
 /// Refuses a pivot with a compensation, which would never run.
-pub(super) fn check_pivot(step: &str, is_pivot: bool, is_compensated: bool) -> Result<(), Stop> {
+pub(super) fn check_pivot(step: &str, is_pivot: bool, is_compensated: bool) -> Result<(), StopKind> {
     if is_pivot && is_compensated {
-        return Err(Stop::invalid(step, "a pivot is never compensated; remove its compensation, or `pivot`"));
+        return Err(StopKind::invalid(
+            step,
+            "a pivot is never compensated; remove its compensation, or `pivot`",
+        ));
     }
     Ok(())
 }
 
 impl Starting {
-    pub(crate) fn of(once: &mut Once<'_>, reads: Reads) -> Result<Self, Stop> {
+    pub(crate) fn of(once: &mut Once<'_>, reads: Reads) -> Result<Self, StopKind> {
         let flow = once.flow;
         crate::settings::check_expect_within(once.expected.time).map_err(Error::from)?;
         if once.version == Some(0) {
-            return Err(Stop::invalid(&once.name, "the version of its key must be at least 1, got 0"));
+            return Err(StopKind::invalid(&once.name, "the version of its key must be at least 1, got 0"));
         }
         let input = once.input.take().transpose()?;
         let compensation = once.compensation.take().transpose()?;
@@ -70,7 +73,7 @@ impl Starting {
         crate::settings::check_retention(once.retention).map_err(Error::from)?;
         if compensation.is_some() && once.retention != Retention::Forever {
             let reason = "the record of a step with a compensation cannot expire; use `Retention::Forever`";
-            return Err(Stop::invalid(&once.name, reason));
+            return Err(StopKind::invalid(&once.name, reason));
         }
         let mut pointer = own_step(StepKind::Pointer);
         pointer.points_to = Some(key.as_str().to_owned());
@@ -93,7 +96,7 @@ pub(crate) enum Settled {
 impl Once<'_> {
     /// Start the step, or find its outcome. A start for which no time is left is withdrawn: nothing
     /// was done under it, and only this run knows that.
-    pub(crate) async fn settle_in_time(&self, start: &Starting) -> Result<Settled, Stop> {
+    pub(crate) async fn settle_in_time(&self, start: &Starting) -> Result<Settled, StopKind> {
         let _starting = self.flow.run_time().records();
         let settled = self.settle(start).await?;
         if let Settled::Run(record, doubt) = &settled
@@ -112,7 +115,7 @@ impl Once<'_> {
     }
 
     /// Start the step, or find its outcome.
-    async fn settle(&self, start: &Starting) -> Result<Settled, Stop> {
+    async fn settle(&self, start: &Starting) -> Result<Settled, StopKind> {
         let flow = self.flow;
         let mut known = match &start.pointer {
             None => flow.recorded(&start.new.id),
@@ -142,7 +145,7 @@ impl Once<'_> {
                 Found::Cancelled => return Err(self.cancelled(&record)),
                 Found::Busy => {
                     let at = time::after(record.due, flow.context().skew());
-                    return Err(Stop::busy(&self.name, at));
+                    return Err(StopKind::busy(&self.name, at));
                 }
                 Found::InDoubt => match Box::pin(self.resolve(*record, start)).await? {
                     Some(settled) => return Ok(settled),
@@ -160,16 +163,16 @@ impl Once<'_> {
 
     /// Cancelled in doubt with another workflow: that is responsible for it, and may be about to
     /// compensate it.
-    fn cancelled(&self, record: &StepRecord) -> Stop {
+    fn cancelled(&self, record: &StepRecord) -> StopKind {
         if record.started_for.as_ref().is_some_and(|run| *run != self.flow.run_id()) {
             return self.doubtful(record, true);
         }
-        Stop::Cancelled { step: self.name.clone() }
+        StopKind::Cancelled { step: self.name.clone() }
     }
 
     /// Write a pointer into the workflow before a step with a key of its own starts there. Return
     /// the record that an operator wrote in its place, if any.
-    async fn point(&self, pointer: &NewStep, start: &Starting) -> Result<Option<StepRecord>, Stop> {
+    async fn point(&self, pointer: &NewStep, start: &Starting) -> Result<Option<StepRecord>, StopKind> {
         let flow = self.flow;
         let seen = flow.lock_header().closed_after;
         let known = match flow.recorded(&pointer.id) {
@@ -182,7 +185,7 @@ impl Once<'_> {
                         flow.remember(written);
                         return Ok(None);
                     }
-                    Changed::Refused { why: StepRefusal::Lost, .. } => return Err(Stop::Lost),
+                    Changed::Refused { why: StepRefusal::Lost, .. } => return Err(StopKind::Lost),
                     Changed::Refused { stored: Some(other), .. } => {
                         flow.remember(other.clone());
                         other
@@ -192,20 +195,20 @@ impl Once<'_> {
             }
         };
         if known.state == StepState::Cancelled {
-            return Err(Stop::Cancelled { step: self.name.clone() });
+            return Err(StopKind::Cancelled { step: self.name.clone() });
         }
         if known.state == StepState::Completed && known.intervention.is_some() {
             return Ok(Some(known));
         }
         flow.check_same(&self.name, &known, StepKind::Pointer, start.input.as_ref())?;
         if known.points_to.as_deref() != Some(start.new.id.workflow.as_str()) {
-            return Err(Stop::Changed { step: self.name.clone(), what: "key" });
+            return Err(StopKind::Changed { step: self.name.clone(), what: "key" });
         }
         Ok(None)
     }
 
     /// Write the start, and check that this driver still owns the workflow.
-    async fn start(&self, start: &Starting, known: Option<StepRecord>) -> Result<Started, Stop> {
+    async fn start(&self, start: &Starting, known: Option<StepRecord>) -> Result<Started, StopKind> {
         let flow = self.flow;
         let context = flow.context();
         // What is recorded is found also where no time is left to begin anything.
@@ -228,7 +231,7 @@ impl Once<'_> {
                 has_time?;
                 Err(self.deleted())
             }
-            Changed::Refused { why: NotBegun::Refused(StepRefusal::Lost), .. } => Err(Stop::Lost),
+            Changed::Refused { why: NotBegun::Refused(StepRefusal::Lost), .. } => Err(StopKind::Lost),
             Changed::Refused { .. } | Changed::Gone => Err(self.deleted()),
         }
     }
@@ -240,7 +243,7 @@ impl Once<'_> {
         record: StepRecord,
         start: &Starting,
         doubt: bool,
-    ) -> Result<Option<Settled>, Stop> {
+    ) -> Result<Option<Settled>, StopKind> {
         let context = self.flow.context();
         self.flow.check_time(&self.name, self.expected)?;
         let (seen, new) = (record.revision.clone(), Box::new(start.new.clone()));
@@ -255,23 +258,23 @@ impl Once<'_> {
     }
 
     /// Check after a start was written that this driver still owns the workflow.
-    async fn held(&self, record: StepRecord, doubt: bool) -> Result<Settled, Stop> {
+    async fn held(&self, record: StepRecord, doubt: bool) -> Result<Settled, StopKind> {
         let flow = self.flow;
         let lost = match flow.is_held().await {
             Ok(true) => return Ok(Settled::Run(Box::new(record), doubt)),
-            Ok(false) => Stop::Lost,
+            Ok(false) => StopKind::Lost,
             Err(stop) => stop,
         };
         // Nothing was done under this start; if an earlier one is in doubt, so is the step.
         match self.withdraw(&record, doubt).await {
-            Err(failed) if matches!(lost, Stop::Lost) => Err(failed),
+            Err(failed) if matches!(lost, StopKind::Lost) => Err(failed),
             _ => Err(lost),
         }
     }
 
     /// Nothing was done under this start: allow another start under the same version of its key.
     /// The record that remains refuses writes of this start that are still in flight.
-    pub(crate) async fn withdraw(&self, record: &StepRecord, doubt: bool) -> Result<(), Stop> {
+    pub(crate) async fn withdraw(&self, record: &StepRecord, doubt: bool) -> Result<(), StopKind> {
         match self.hold(record, HolderAct::Withdraw { doubt }).await? {
             Changed::Done(record) => self.flow.remember(record),
             Changed::Refused { stored: Some(found), .. } => self.flow.remember(found),
@@ -285,7 +288,7 @@ impl Once<'_> {
         &self,
         record: &StepRecord,
         act: HolderAct,
-    ) -> Result<Changed<StepRecord, StepRefusal>, Stop> {
+    ) -> Result<Changed<StepRecord, StepRefusal>, StopKind> {
         let event = StepEvent::Holder { attempt: record.attempt.clone(), act };
         let context = self.flow.context();
         self.change(Some(record.clone()), |stored| on(stored, &event, context.stamp())).await
@@ -295,7 +298,7 @@ impl Once<'_> {
         &self,
         known: Option<StepRecord>,
         rule: impl Fn(Option<&StepRecord>) -> Result<StepRecord, R>,
-    ) -> Result<Changed<StepRecord, R>, Stop> {
+    ) -> Result<Changed<StepRecord, R>, StopKind> {
         let flow = self.flow;
         let changed = flow.context().store().change("start the step", known, flow.until(), rule);
         Ok(Box::pin(changed).await?)
@@ -306,12 +309,12 @@ impl Once<'_> {
     async fn announced<R>(
         &self,
         start: &Starting,
-        write: impl Future<Output = Result<Changed<StepRecord, R>, Stop>>,
-    ) -> Result<Changed<StepRecord, R>, Stop> {
+        write: impl Future<Output = Result<Changed<StepRecord, R>, StopKind>>,
+    ) -> Result<Changed<StepRecord, R>, StopKind> {
         let flow = self.flow;
         let item = start.new.id.reference();
         let at = RecordId::at(flow.workflow(), self.place());
-        let due = time::after(time::after(flow.now(), self.expected.time), flow.context().skew());
+        let due = time::after(time::after(flow.time(), self.expected.time), flow.context().skew());
         let Some(announced) = flow.announce(Start { item, step: at.shown(), place: at.reference(), due })
         else {
             return Err(flow.returned(&self.name));
@@ -320,13 +323,13 @@ impl Once<'_> {
         if let Ok(Changed::Done(record)) = &written {
             flow.remember(record.clone());
         }
-        if !matches!(written, Err(Stop::Store(Error::Unknown { .. }))) {
+        if !matches!(written, Err(StopKind::Store(Error::Unknown { .. }))) {
             flow.answered(announced);
         }
         written
     }
 
-    fn deleted(&self) -> Stop {
+    fn deleted(&self) -> StopKind {
         later(self.flow, &self.name, None, "its record was deleted")
     }
 }

@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::metrics;
 use crate::store::Changed;
 use crate::workflow::flow::Flow;
-use crate::workflow::stop::{StepFailure, Stop};
+use crate::workflow::stop::{StepFailure, StopKind};
 
 impl Flow {
     /// Check that the recorded step of this name is the one that is asked for.
@@ -20,8 +20,8 @@ impl Flow {
         record: &StepRecord,
         kind: StepKind,
         input: Option<&Fingerprint>,
-    ) -> Result<(), Stop> {
-        let changed = |what| Stop::Changed { step: step.to_owned(), what };
+    ) -> Result<(), StopKind> {
+        let changed = |what| StopKind::Changed { step: step.to_owned(), what };
         // A record written by an operator has neither kind nor input.
         if record.intervention.is_some() && record.input.is_none() {
             return Ok(());
@@ -42,8 +42,8 @@ impl Flow {
     }
 
     /// The result of a completed step.
-    pub(crate) fn result_of<T: DeserializeOwned>(record: &StepRecord) -> Result<T, Stop> {
-        answer::from_json(&result_json(record)?).map_err(|error| Stop::Unreadable {
+    pub(crate) fn result_of<T: DeserializeOwned>(record: &StepRecord) -> Result<T, StopKind> {
+        answer::from_json(&result_json(record)?).map_err(|error| StopKind::Unreadable {
             step: record.id.shown(),
             error,
             item: record.id.reference(),
@@ -59,7 +59,7 @@ pub(super) async fn end(
     known: Option<StepRecord>,
     new: &NewStep,
     end: End,
-) -> Result<StepRecord, Stop> {
+) -> Result<StepRecord, StopKind> {
     let how = Begin::End(end);
     let rule = |stored: Option<&StepRecord>| StepRecord::begin(stored, new, &how, flow.context().stamp());
     let changed = flow.context().store().change(verb, known, flow.until_recorded(), rule);
@@ -70,7 +70,7 @@ pub(super) async fn end(
         }
         Changed::Refused { why: StepRefusal::Lost, .. }
         | Changed::Refused { stored: None, .. }
-        | Changed::Gone => return Err(Stop::Lost),
+        | Changed::Gone => return Err(StopKind::Lost),
         Changed::Refused { stored: Some(stored), .. } => stored,
     };
     flow.remember(record.clone());
@@ -78,18 +78,39 @@ pub(super) async fn end(
 }
 
 /// The recorded result as JSON text.
-pub(crate) fn result_json(record: &StepRecord) -> Result<String, Stop> {
+pub(crate) fn result_json(record: &StepRecord) -> Result<String, StopKind> {
     let encoded = record.result.clone().ok_or(Error::from(answer::AnswerError::Missing))?;
     answer::decode(encoded).map_err(|error| Error::from(error).into())
 }
 
+/// A step whose permanent failure is a value.
+pub(super) async fn or_failure<T, E: DeserializeOwned>(
+    name: &str,
+    step: impl Future<Output = Result<T, StopKind>>,
+) -> Result<Result<T, E>, StopKind> {
+    match step.await {
+        // Its details were too large, or no JSON. It failed all the same.
+        Err(StopKind::Failed(failure)) if answer::is_not_whole(failure.json()) => {
+            Err(StopKind::Failed(failure))
+        }
+        Err(StopKind::Failed(failure)) => failure.error().map(Err).map_err(|error| {
+            StopKind::invalid(
+                name,
+                format!("its recorded failure cannot be read as the type asked for: {error}"),
+            )
+        }),
+        other => other.map(Ok),
+    }
+}
+
 /// The stop that a recorded failure leads to.
-pub(crate) fn failed(record: &StepRecord) -> Stop {
-    let failure = result_json(record)
-        .and_then(|json| StepFailure::from_stored(&json).map_err(|error| Stop::Store(Error::from(error))));
+pub(crate) fn failed(record: &StepRecord) -> StopKind {
+    let failure = result_json(record).and_then(|json| {
+        StepFailure::from_stored(&json).map_err(|error| StopKind::Store(Error::from(error)))
+    });
     match failure {
-        Ok(failure) if record.state == StepState::Held => Stop::NeedsOperator(failure),
-        Ok(failure) => Stop::Failed(failure),
+        Ok(failure) if record.state == StepState::Held => StopKind::NeedsOperator(failure),
+        Ok(failure) => StopKind::Failed(failure),
         Err(stop) => stop,
     }
 }

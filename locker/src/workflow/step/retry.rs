@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::core::retry::{Backoff, heeding};
-use crate::workflow::stop::Stop;
+use crate::workflow::stop::StopKind;
 
 /// How a step is retried while its failure is transient.
 ///
@@ -88,8 +88,8 @@ impl RetryPolicy {
     }
 
     /// The same stop with the step's own limit.
-    pub(crate) fn stop(&self, mut stop: Stop) -> Stop {
-        if let Stop::Later { retry_for, .. } | Stop::InDoubt { retry_for, .. } = &mut stop {
+    pub(crate) fn stop(&self, mut stop: StopKind) -> StopKind {
+        if let StopKind::Later { retry_for, .. } | StopKind::InDoubt { retry_for, .. } = &mut stop {
             *retry_for = self.retry_for;
         }
         stop

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::attempt::StepAttempt;
 use super::attempts::{Attempts, Journal, outcome};
 use super::once_record::Reads;
-use super::recorded;
+use super::recorded::{self, or_failure};
 use super::retry::RetryPolicy;
 use crate::core::answer::{self, AnswerError};
 use crate::core::class::Class;
@@ -18,9 +18,9 @@ use crate::core::retry;
 use crate::core::time;
 use crate::core::workflow::step::{End, RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
-use crate::failure::Classify;
+use crate::failure::{Classify, Failure};
 use crate::workflow::flow::{Expected, Flow};
-use crate::workflow::stop::{StepFailure, Stop};
+use crate::workflow::stop::{StepFailure, Stop, StopKind};
 
 /// Builds a step that runs at least once. See [`Flow::step`].
 #[derive(Debug)]
@@ -28,18 +28,26 @@ use crate::workflow::stop::{StepFailure, Stop};
 pub struct Step<'a> {
     flow: &'a Flow,
     name: String,
-    input: Option<Result<Fingerprint, Stop>>,
+    kind: StepKind,
+    input: Option<Result<Fingerprint, StopKind>>,
     expected: Expected,
     retry: RetryPolicy,
 }
 
 impl<'a> Step<'a> {
     pub(crate) fn new(flow: &'a Flow, name: String) -> Self {
-        Self { flow, name, input: None, expected: Expected::DEFAULT, retry: RetryPolicy::default() }
+        let (kind, retry) = (StepKind::Step, RetryPolicy::default());
+        Self { flow, name, kind, input: None, expected: Expected::DEFAULT, retry }
     }
 
-    /// Set the input of the step. Only a digest is recorded; a resumed step with another input is
-    /// [`Stop::Changed`].
+    /// A step that only records a time.
+    pub(crate) fn timer(flow: &'a Flow, name: String) -> Self {
+        let expected = Expected::set(Duration::from_secs(1));
+        Self { kind: StepKind::Timer, expected, ..Self::new(flow, name) }
+    }
+
+    /// Set the input of the step. Only a digest is recorded. If a resumed step has another input,
+    /// the workflow is quarantined.
     pub fn input(mut self, input: &impl Serialize) -> Self {
         self.input = Some(Flow::fingerprint(&self.name, input));
         self
@@ -62,6 +70,9 @@ impl<'a> Step<'a> {
     }
 
     /// Run the step, unless it is recorded.
+    ///
+    /// Pass an async closure: `async |attempt| ..`. If the compiler reports E0373 ("async block may
+    /// outlive the current function"), it is a plain closure: `|attempt| async ..`.
     ///
     /// A permanent failure is recorded, and is the answer of the step from then on; a failure that
     /// needs an operator is not recorded.
@@ -86,31 +97,78 @@ impl<'a> Step<'a> {
     /// - A step that is longer than two thirds of the claim extends the claim: each time 1 request,
     ///   1 write unit, and 2 for the index.
     /// - A step that begins after the claim ended reads the header: 1 read unit.
-    pub async fn run<T, E, F, R>(self, work: F) -> Result<T, Stop>
+    pub async fn run<T, F, R>(self, work: F) -> Result<T, Stop>
     where
         T: Serialize + DeserializeOwned,
-        E: Classify,
         F: Fn(StepAttempt) -> R,
-        R: Future<Output = Result<T, E>>,
+        R: Future<Output = Result<T, Failure>>,
     {
         let (flow, name) = (self.flow, self.name.clone());
-        flow.call(&name, None, Box::pin(self.attempts(work))).await
+        Ok(flow.call(&name, None, Box::pin(self.attempts(work))).await?)
     }
 
-    async fn attempts<T, E, F, R>(self, work: F) -> Result<T, Stop>
+    /// Runs the step as [`run`](Self::run) does, and returns its permanent failure as a value, so
+    /// that the code can take another way.
+    ///
+    /// ```
+    /// # use locker::workflow::{Flow, Stop};
+    /// # use locker::{Class, Classify};
+    /// # use serde::{Deserialize, Serialize};
+    /// #[derive(Debug, Serialize, Deserialize)]
+    /// enum Refusal {
+    ///     Declined,
+    /// }
+    ///
+    /// impl Classify for Refusal {
+    ///     fn class(&self) -> Class {
+    ///         Class::Permanent
+    ///     }
+    /// }
+    ///
+    /// # async fn card() -> Result<u64, Refusal> { Err(Refusal::Declined) }
+    /// # async fn invoice() -> Result<u64, locker::Failure> { Ok(1) }
+    /// async fn pay(flow: &Flow) -> Result<u64, Stop> {
+    ///     match flow.step("card").outcome(async |_| card().await).await? {
+    ///         Ok(payment) => Ok(payment),
+    ///         Err(Refusal::Declined) => flow.step("invoice").run(async |_| invoice().await).await,
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Stop`] for everything that is no outcome; pass it on. If the recorded failure cannot be
+    /// read as this type, the workflow is quarantined.
+    ///
+    /// # Cost
+    ///
+    /// Same as [`run`](Self::run).
+    pub async fn outcome<T, E, F, R>(self, work: F) -> Result<Result<T, E>, Stop>
     where
         T: Serialize + DeserializeOwned,
         E: Classify,
         F: Fn(StepAttempt) -> R,
         R: Future<Output = Result<T, E>>,
     {
-        let Self { flow, name, input, expected, retry } = self;
+        let (flow, name, version) = (self.flow, self.name.clone(), None);
+        let attempts = Box::pin(self.attempts(work));
+        Ok(flow.call(&name, version, Box::pin(or_failure(&name, attempts))).await?)
+    }
+
+    async fn attempts<T, E, F, R>(self, work: F) -> Result<T, StopKind>
+    where
+        T: Serialize + DeserializeOwned,
+        E: Classify,
+        F: Fn(StepAttempt) -> R,
+        R: Future<Output = Result<T, E>>,
+    {
+        let Self { flow, name, kind, input, expected, retry } = self;
         crate::settings::check_expect_within(expected.time).map_err(Error::from)?;
         let input = input.transpose()?;
         let id = RecordId::at(flow.workflow(), flow.place_of(&name));
         let known = flow.recorded(&id);
         if let Some(record) = known.as_ref().filter(|record| !record.is_free()) {
-            check(flow, &name, record, input.as_ref())?;
+            check(flow, &name, record, kind, input.as_ref())?;
             return outcome(record);
         }
         let version = known.as_ref().map_or(1, |record| record.key_version);
@@ -122,7 +180,7 @@ impl<'a> Step<'a> {
             number: 1,
         };
         let reads = |json: &str| answer::from_json::<T>(json).map(drop);
-        let mut journal = Unrecorded { flow, name, id, known, input, expected, reads };
+        let mut journal = Unrecorded { flow, name, kind, id, known, input, expected, reads };
         Attempts { flow, retry, expected }.run(attempt, &mut journal, work).await
     }
 }
@@ -131,6 +189,7 @@ impl<'a> Step<'a> {
 struct Unrecorded<'a> {
     flow: &'a Flow,
     name: String,
+    kind: StepKind,
     id: RecordId,
     /// A record over which the step may start.
     known: Option<StepRecord>,
@@ -140,7 +199,7 @@ struct Unrecorded<'a> {
 }
 
 impl Journal for Unrecorded<'_> {
-    async fn begin(&mut self) -> Result<(), Stop> {
+    async fn begin(&mut self) -> Result<(), StopKind> {
         self.flow.check_open(&self.name)?;
         // An attempt that the end of the run cuts off would be repeated.
         self.flow.check_time(&self.name, self.expected)?;
@@ -149,31 +208,31 @@ impl Journal for Unrecorded<'_> {
         self.flow.check_open(&self.name)
     }
 
-    async fn complete(&mut self, json: Result<String, AnswerError>) -> Result<StepRecord, Stop> {
+    async fn complete(&mut self, json: Result<String, AnswerError>) -> Result<StepRecord, StopKind> {
         let kept = json.and_then(|json| (self.reads)(&json).map(|()| json));
-        let json = kept.map_err(|error| Stop::unrecorded(&self.name, &error))?;
+        let json = kept.map_err(|error| StopKind::unrecorded(&self.name, &error))?;
         self.record(End::Completed(Flow::encode(&self.name, json)?)).await
     }
 
-    async fn fail(&mut self, failure: StepFailure) -> Result<StepRecord, Stop> {
+    async fn fail(&mut self, failure: StepFailure) -> Result<StepRecord, StopKind> {
         // Its next run may succeed, so that only the workflow is quarantined.
         if failure.class() == Class::NeedsOperator {
-            return Err(Stop::NeedsOperator(failure));
+            return Err(StopKind::NeedsOperator(failure));
         }
         let json = failure.to_stored().map_err(Error::from)?;
         self.record(End::Failed(Flow::encode(&self.name, json)?)).await
     }
 
     /// The step may run twice, so an attempt that may have happened is repeated.
-    async fn resolve(&mut self, _: Class, _: &str) -> Result<Option<StepRecord>, Stop> {
+    async fn resolve(&mut self, _: Class, _: &str) -> Result<Option<StepRecord>, StopKind> {
         Ok(None)
     }
 
-    async fn give_up(&mut self, stop: Stop, _: &str) -> Stop {
+    async fn give_up(&mut self, stop: StopKind, _: &str) -> StopKind {
         stop
     }
 
-    async fn pause(&mut self, pause: Duration) -> Result<(), Stop> {
+    async fn pause(&mut self, pause: Duration) -> Result<(), StopKind> {
         tokio::time::sleep(pause).await;
         Ok(())
     }
@@ -181,34 +240,40 @@ impl Journal for Unrecorded<'_> {
 
 impl Unrecorded<'_> {
     /// Record the outcome of the step. If another driver recorded one first, that one counts.
-    async fn record(&mut self, end: End) -> Result<StepRecord, Stop> {
+    async fn record(&mut self, end: End) -> Result<StepRecord, StopKind> {
         let flow = self.flow;
         if flow.is_deleted().await {
-            return Err(Stop::Lost);
+            return Err(StopKind::Lost);
         }
-        let new = flow.new_step(self.id.clone(), StepKind::Step, self.input.as_ref());
+        let new = flow.new_step(self.id.clone(), self.kind, self.input.as_ref());
         let record = recorded::end(flow, "record the step", self.known.take(), &new, end).await?;
-        check(flow, &self.name, &record, self.input.as_ref())?;
+        check(flow, &self.name, &record, self.kind, self.input.as_ref())?;
         Ok(record)
     }
 }
 
 /// Stop until the provider allows a retry, but not for longer than the longest pause of the
 /// workflow; the workflow's own pause may be longer than the one asked for.
-pub(crate) fn later(flow: &Flow, step: &str, asked: Option<Duration>, cause: &str) -> Stop {
+pub(crate) fn later(flow: &Flow, step: &str, asked: Option<Duration>, cause: &str) -> StopKind {
     let pause = retry::heeding(Duration::ZERO, asked, flow.limits().backoff_cap);
-    let at = time::after(flow.now(), pause);
-    Stop::Later { step: step.to_owned(), at, cause: cause.to_owned(), counts: true, retry_for: None }
+    let at = time::after(flow.time(), pause);
+    StopKind::Later { step: step.to_owned(), at, cause: cause.to_owned(), counts: true, retry_for: None }
 }
 
 /// Whether the record answers the step as its code asks for it now.
-fn check(flow: &Flow, name: &str, record: &StepRecord, input: Option<&Fingerprint>) -> Result<(), Stop> {
+fn check(
+    flow: &Flow,
+    name: &str,
+    record: &StepRecord,
+    kind: StepKind,
+    input: Option<&Fingerprint>,
+) -> Result<(), StopKind> {
     if matches!(record.state, StepState::Cancelled | StepState::Compensated | StepState::Late) {
-        return Err(Stop::Cancelled { step: name.to_owned() });
+        return Err(StopKind::Cancelled { step: name.to_owned() });
     }
-    flow.check_same(name, record, StepKind::Step, input)?;
+    flow.check_same(name, record, kind, input)?;
     match record.state {
         StepState::Completed | StepState::Failed | StepState::Held => Ok(()),
-        _ => Err(Stop::invalid(name, "its record has a state that is not valid for a step")),
+        _ => Err(StopKind::invalid(name, "its record has a state that is not valid for a step")),
     }
 }

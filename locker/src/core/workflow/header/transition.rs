@@ -24,6 +24,8 @@ pub(crate) struct NewWorkflow {
     pub(crate) key_version: u32,
     /// The driver that starts it. `None`: a completer drives it.
     pub(crate) owner: Option<String>,
+    /// When its first run may begin, if a completer drives it.
+    pub(crate) not_before: Option<DateTime<Utc>>,
     pub(crate) fingerprint: Option<String>,
     pub(crate) input: Option<Body>,
     pub(crate) expected: Duration,
@@ -36,13 +38,15 @@ impl Header {
     pub(crate) fn started(new: NewWorkflow, stamp: Stamp) -> Self {
         let now = stamp.now;
         let driven = new.owner.is_some();
+        // The time of its attempts counts from here on.
+        let begins = new.not_before.map_or(now, |at| at.max(now));
         Self(HeaderData {
             workflow: new.workflow,
             name: new.name,
             code: new.code,
             state: State::Running,
             listed: Some(List::Unfinished),
-            next_due: if driven { time::after(now, new.expected) } else { now },
+            next_due: if driven { time::after(now, new.expected) } else { begins },
             revision: stamp.revision,
             attempt: stamp.attempt,
             locked_by: new.owner,
@@ -50,7 +54,7 @@ impl Header {
             lost_in_a_row: u32::from(driven),
             lost_without_progress: u32::from(driven),
             lost_in_all: 0,
-            since: now,
+            since: if driven { now } else { begins },
             created: now,
             ended: None,
             closed: false,

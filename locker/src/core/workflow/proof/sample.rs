@@ -42,6 +42,7 @@ pub(super) fn workflow(owner: Option<&str>, id: &str) -> Header {
         name: "order".to_owned(),
         key_version: 1,
         owner: owner.map(str::to_owned),
+        not_before: None,
         fingerprint: None,
         input: None,
         expected: EXPECTED,

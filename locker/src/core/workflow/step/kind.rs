@@ -10,6 +10,8 @@ pub enum StepKind {
     Once,
     /// Runs exactly once, inside DynamoDB.
     Atomic,
+    /// A time that the workflow recorded, such as the end of a pause.
+    Timer,
     /// Compensates a step.
     Compensation,
     /// Refers to a step that has its own key, and its record under that key.
@@ -24,13 +26,14 @@ impl StepKind {
             Self::Step => "step",
             Self::Once => "once",
             Self::Atomic => "atomic",
+            Self::Timer => "timer",
             Self::Compensation => "compensation",
             Self::Pointer => "pointer",
         }
     }
 
     pub(crate) fn named(name: &str) -> Option<Self> {
-        [Self::Step, Self::Once, Self::Atomic, Self::Compensation, Self::Pointer]
+        [Self::Step, Self::Once, Self::Atomic, Self::Timer, Self::Compensation, Self::Pointer]
             .into_iter()
             .find(|kind| kind.as_str() == name)
     }
@@ -105,12 +108,13 @@ mod tests {
             (StepKind::Step, "step"),
             (StepKind::Once, "once"),
             (StepKind::Atomic, "atomic"),
+            (StepKind::Timer, "timer"),
             (StepKind::Compensation, "compensation"),
             (StepKind::Pointer, "pointer"),
         ] {
             assert_eq!((kind.as_str(), StepKind::named(word)), (word, Some(kind)));
         }
-        assert_eq!(StepKind::named("timer"), None);
+        assert_eq!(StepKind::named("clock"), None);
     }
 
     #[test]

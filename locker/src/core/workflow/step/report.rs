@@ -36,8 +36,8 @@ pub enum Reported {
     /// version of its key. **Nothing was written:** keep the outcome, such as by an error to the
     /// provider, which then sends it again.
     Unknown,
-    /// The step is a `step` or an `atomic`, whose outcome only its own driver records. Nothing was
-    /// written: the name of the step in the report is wrong.
+    /// The step is a `step`, an `atomic` or a timer, whose outcome only its own driver records.
+    /// Nothing was written: the name of the step in the report is wrong.
     NotAnEffect,
 }
 
@@ -118,7 +118,7 @@ impl Report {
         let case = Case { report: self, outcome: &self.outcome, step, seen, stamp };
         let is_former = self.outcome.version < step.key_version;
         let refused = match step.kind {
-            StepKind::Step | StepKind::Atomic => Some(Reported::NotAnEffect),
+            StepKind::Step | StepKind::Atomic | StepKind::Timer => Some(Reported::NotAnEffect),
             StepKind::Pointer => Some(Reported::Unknown),
             _ if self.outcome.version > step.key_version => Some(Reported::Unknown),
             _ if is_former && !self.outcome.is_version_named => Some(Reported::Unknown),
