@@ -7,9 +7,9 @@ use std::ops::ControlFlow;
 
 use lock_token_testing::Embedded;
 use locker::operator::{
-    Act, Acted, ApplyOptions, ApplyReport, AuditTrail, Check, Choice, Console, Done, Event, Filter, Group,
-    Health, IndexEntry, LastRun, LeftOut, Listing, Match, Need, Part, Plan, Planned, Status, Subject,
-    TableHealth, Timeline, Verb,
+    Act, Acted, ApplyOptions, ApplyReport, AuditTrail, Check, Choice, Console, Done, Filter, Group, Health,
+    IndexEntry, LastRun, LeftOut, Listing, Match, Need, Part, Plan, Planned, Status, Subject, TableHealth,
+    Timeline, TimelineEvent, Verb,
 };
 use locker::{BoxError, Failure, Key, Locker, Operator};
 
@@ -48,7 +48,7 @@ fn print_list(listing: &Listing) {
 }
 
 fn print_timeline(timeline: &Timeline) {
-    for Event { what, cause, .. } in &timeline.events {
+    for TimelineEvent { what, cause, .. } in &timeline.events {
         println!("{}: {}", what.as_str(), cause.as_deref().unwrap_or("-"));
     }
     for Choice { verb, .. } in &timeline.choices {

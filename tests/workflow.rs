@@ -41,6 +41,12 @@ mod eight_swept;
 mod end_of_time;
 #[path = "workflow/endings.rs"]
 mod endings;
+#[path = "workflow/events.rs"]
+mod events;
+#[path = "workflow/events_late.rs"]
+mod events_late;
+#[path = "workflow/events_races.rs"]
+mod events_races;
 #[path = "workflow/exhausted.rs"]
 mod exhausted;
 #[path = "workflow/fair.rs"]

@@ -1,6 +1,6 @@
 //! The timeline of a token or a workflow, and what may be done now.
 
-use locker::operator::{Choice, Event, Part, Timeline};
+use locker::operator::{Choice, Part, Timeline, TimelineEvent};
 use locker::{Form, Work};
 
 use crate::connection::Connection;
@@ -46,7 +46,7 @@ fn subject(of: &Work, step: Option<&str>) -> String {
     format!("{}{step}", of.to_text())
 }
 
-fn because(event: &Event) -> String {
+fn because(event: &TimelineEvent) -> String {
     let parts = [event.by.as_deref(), event.cause.as_deref()];
     parts.into_iter().flatten().collect::<Vec<_>>().join(": ")
 }

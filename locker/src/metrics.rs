@@ -33,6 +33,7 @@
 //! | `workflowsEnded` | counter | `workflow`, `outcome` | workflows ended: `completed`, `failed`, `cancelled` |
 //! | `workflowsQuarantined` | counter | `workflow` | workflows quarantined for an operator |
 //! | `workflowsForgotten` | counter | `workflow` | finished workflows deleted by the reaper |
+//! | `events` | counter | `workflow`, `outcome` | events stored: `accepted`, `late`, `surplus` (another event under the name) |
 //! | `steps` | counter | `kind`, `outcome` | steps that ended |
 //! | `stepsInDoubt` | counter | | steps found started with an unknown outcome |
 //! | `stepsNotReached` | counter | | completed effects that the code of a completed workflow did not reach |
@@ -61,6 +62,8 @@ use std::time::Duration;
 use metrics::{SharedString, counter, gauge, histogram};
 
 use crate::core::key::Key;
+#[cfg(feature = "workflow")]
+use crate::core::workflow::event::Signalled;
 
 /// Begins that acquired the token.
 pub(crate) const ACQUIRED: &str = "lockTokensAcquired";
@@ -115,6 +118,8 @@ pub(crate) const WORKFLOWS_ENDED: &str = "workflowsEnded";
 pub(crate) const WORKFLOWS_QUARANTINED: &str = "workflowsQuarantined";
 /// Finished workflows deleted by the reaper.
 pub(crate) const WORKFLOWS_FORGOTTEN: &str = "workflowsForgotten";
+/// Events stored for a workflow.
+pub(crate) const EVENTS: &str = "events";
 /// Steps that ended.
 pub(crate) const STEPS: &str = "steps";
 /// Steps found started with an unknown outcome.
@@ -191,6 +196,7 @@ pub const ALL: &[&str] = &[
     WORKFLOWS_ENDED,
     WORKFLOWS_QUARANTINED,
     WORKFLOWS_FORGOTTEN,
+    EVENTS,
     STEPS,
     STEPS_IN_DOUBT,
     STEPS_NOT_REACHED,
@@ -286,6 +292,18 @@ pub(crate) fn count_workflow_ended(name: &str, outcome: &'static str) {
 
 pub(crate) fn count_step(kind: &'static str, outcome: &'static str) {
     counter!(STEPS, "kind" => kind, "outcome" => outcome).increment(1);
+}
+
+/// An event that was stored. `Duplicate` and `NotStarted` store nothing.
+#[cfg(feature = "workflow")]
+pub(crate) fn count_event(name: &str, answer: Signalled) {
+    let outcome = match answer {
+        Signalled::Accepted => "accepted",
+        Signalled::Late { .. } => "late",
+        Signalled::AlreadyGiven => "surplus",
+        Signalled::Duplicate | Signalled::NotStarted => return,
+    };
+    counter!(EVENTS, "workflow" => name.to_owned(), "outcome" => outcome).increment(1);
 }
 
 pub(crate) fn count_steps_not_reached(steps: usize) {

@@ -129,6 +129,18 @@ pub(crate) fn check_wait(given: Duration) -> Result<(), InvalidSetting> {
     in_range("wait_for", given, Duration::from_millis(1), DAY, "")
 }
 
+/// How long code waits for an event.
+#[cfg(feature = "workflow")]
+pub(crate) fn check_within(given: Duration) -> Result<(), InvalidSetting> {
+    in_range("within", given, Duration::from_millis(1), 366 * DAY, "")
+}
+
+#[cfg(feature = "workflow")]
+pub(crate) fn check_event_id(id: &str) -> Result<(), InvalidSetting> {
+    let fits = (1..=256).contains(&id.len()) && !id.chars().any(char::is_control);
+    if fits { Ok(()) } else { Err(InvalidSetting::EventId) }
+}
+
 pub(crate) fn check_owner(owner: &str) -> Result<(), InvalidSetting> {
     let fits = (1..=256).contains(&owner.len()) && !owner.chars().any(char::is_control);
     if fits { Ok(()) } else { Err(InvalidSetting::Owner) }

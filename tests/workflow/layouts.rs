@@ -14,7 +14,7 @@ use locker_tests::ada;
 use crate::bench::{Books, Desk, LATER};
 
 /// The layout that this code writes, and its neighbours.
-const OURS: u32 = 5;
+const OURS: u32 = 6;
 const OTHERS: [u32; 2] = [OURS - 1, OURS + 1];
 
 type Item = HashMap<String, AttributeValue>;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
-use locker::workflow::{Flow, Outcome, Reported, Stop, Workflow};
+use locker::workflow::{Event, Flow, Outcome, Reported, Signalled, Stop, Workflow};
 use locker_tests::Wire;
 
 use crate::bench::{Desk, LATER, price_of};
@@ -148,6 +148,60 @@ async fn waiting_and_reporting_have_a_price() {
     // Refused, claimed and read, as any that goes on, and ended.
     workflows.start(&Waits, "waits/1", &()).run().await.unwrap();
     assert_eq!(bill(&wire), Price { requests: 4, write_units: 7.0, read_units: 1.0 });
+}
+
+/// It waits for one event.
+struct Awaits;
+
+const PACKED: Event<String> = Event::named("packed");
+
+impl Workflow for Awaits {
+    const NAME: &'static str = "awaits";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        drop(flow.wait_for(PACKED, Duration::from_secs(24 * 3600)).on_late(&"unpack").await?);
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn events_have_a_price() {
+    let desk = Desk::new().await;
+    if !desk.bench.engine.is_embedded() {
+        return;
+    }
+    let (workflows, wire) = desk.machine();
+    let signal = async |key: &'static str, id: &'static str| {
+        workflows.signal(key, PACKED, &"p-1".to_owned()).id(id).await.unwrap()
+    };
+    assert_eq!(signal("awaits/1", "e-1").await, Signalled::NotStarted);
+    assert_eq!(bill(&wire), Price { requests: 1, write_units: 0.0, read_units: 1.0 });
+    workflows.start(&Awaits, "awaits/1", &()).run().await.unwrap();
+    // Start; the wait; the header, whose entry in the index moves.
+    assert_eq!(bill(&wire), Price { requests: 3, write_units: 2.0 + 1.0 + 3.0, read_units: 0.0 });
+    // Both items are read, and written together with the entry that moves.
+    assert_eq!(signal("awaits/1", "e-1").await, Signalled::Accepted);
+    assert_eq!(bill(&wire), Price { requests: 3, write_units: 4.0 + 2.0, read_units: 2.0 });
+    assert_eq!(signal("awaits/1", "e-1").await, Signalled::Duplicate);
+    assert_eq!(bill(&wire), Price { requests: 2, write_units: 0.0, read_units: 2.0 });
+    // The other events are read; the event, its entry in the index, and the header with its entry.
+    assert_eq!(signal("awaits/1", "e-2").await, Signalled::AlreadyGiven);
+    assert_eq!(bill(&wire), Price { requests: 4, write_units: 4.0 + 2.0, read_units: 3.0 });
+    // Refused, claimed and read, as any that goes on; the event is taken, and the end.
+    workflows.start(&Awaits, "awaits/1", &()).run().await.unwrap();
+    let price = Price { requests: 5, write_units: 1.0 + 3.0 + 4.0 + 3.0, read_units: 1.0 };
+    assert_eq!(bill(&wire), price);
+    workflows.start(&Awaits, "awaits/2", &()).run().await.unwrap();
+    desk.bench.clock.advance(LATER * 24);
+    wire.take();
+    workflows.start(&Awaits, "awaits/2", &()).run().await.unwrap();
+    let price = Price { requests: 5, write_units: 1.0 + 3.0 + 1.0 + 3.0, read_units: 1.0 };
+    assert_eq!(bill(&wire), price, "the time is past");
+    let late = signal("awaits/2", "e-1").await;
+    assert!(matches!(late, Signalled::Late { compensates: true, .. }), "{late:?}");
+    assert_eq!(bill(&wire), Price { requests: 3, write_units: 4.0 + 3.0, read_units: 2.0 });
 }
 
 #[tokio::test]

@@ -111,6 +111,12 @@ pub(crate) enum InvalidSetting {
     /// The name of a workflow is not allowed.
     #[error("invalid workflow name: {0}")]
     Name(InvalidName),
+    /// The name of an event is not allowed.
+    #[error("invalid event name: {0}")]
+    EventName(InvalidName),
+    /// The id of an event is empty, is too long, or contains a control character.
+    #[error("the id of an event must be 1 to 256 bytes without control characters, such as evt_17")]
+    EventId,
     /// A variable that AWS Lambda sets is missing from the environment.
     #[cfg(feature = "client")]
     #[error("{variable} is not set; AWS Lambda sets it; outside Lambda, build the client with aws-config")]

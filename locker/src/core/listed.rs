@@ -27,6 +27,9 @@ pub enum List {
     Finished,
 }
 
+/// Lists late events until they are handled.
+pub(crate) const LATE: &str = "late";
+
 impl List {
     /// The name of the list, as shown.
     #[must_use]

@@ -18,9 +18,10 @@ pub(crate) enum InvalidName {
         /// Bytes given.
         bytes: usize,
     },
-    /// The name has a prefix that is reserved for compensations.
+    /// The name has a prefix that is reserved for compensations or events.
     #[error(
-        "a name cannot start with compensation: or compensation-late:, which are reserved for compensations of steps"
+        "a name cannot start with compensation:, compensation-late: or event:, which are reserved for \
+         compensations and events"
     )]
     Reserved,
     /// The id of a name that was composed of a text and an id.
@@ -38,12 +39,15 @@ pub(crate) enum InvalidName {
     },
 }
 
+/// Begins the names of events that operators see.
+pub(crate) const EVENT_PREFIX: &str = "event:";
+
 /// Check a name. `/` and `~` separate the parts of keys.
 pub(crate) fn check(name: &str) -> Result<(), InvalidName> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
         return Err(InvalidName::Length { bytes: name.len() });
     }
-    if name.starts_with("compensation:") || name.starts_with("compensation-late:") {
+    if ["compensation:", "compensation-late:", EVENT_PREFIX].iter().any(|prefix| name.starts_with(prefix)) {
         return Err(InvalidName::Reserved);
     }
     for (at, character) in name.char_indices() {
@@ -156,7 +160,8 @@ mod tests {
         assert_eq!([1, 200].map(|bytes| check(&"x".repeat(bytes))), [Ok(()), Ok(())]);
         assert_eq!(check(&"x".repeat(201)), Err(InvalidName::Length { bytes: 201 }));
         assert_eq!(check("compensation-late:a"), Err(InvalidName::Reserved));
-        assert_eq!(check("compensation"), Ok(()));
+        assert_eq!(check("event:paid"), Err(InvalidName::Reserved));
+        assert!(["compensation", "event", "events:a"].into_iter().all(|name| check(name).is_ok()));
         for (name, what) in [
             ("a/b", "a /"),
             ("a~b", "a ~"),

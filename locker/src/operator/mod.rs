@@ -58,4 +58,4 @@ pub use part::{Choice, Part, Verb};
 pub use plan::{Act, Acted, ApplyOptions, ApplyReport, Done, LeftOut, Plan, Planned};
 pub use rule::{About, Meaning, Refusal, Unless};
 pub use status::Status;
-pub use timeline::{Event, Happening, Timeline};
+pub use timeline::{Happening, Timeline, TimelineEvent};

@@ -101,6 +101,13 @@ impl Condition {
         Self::new("#workflow = :workflow AND #item < :lasting".to_owned(), values)
     }
 
+    /// The events of a workflow whose sort keys begin so.
+    #[cfg(feature = "workflow")]
+    pub(crate) fn events(workflow: &str, begin: &str) -> Self {
+        let values = vec![(":workflow", text(workflow)), (":event", text(begin))];
+        Self::new("#workflow = :workflow AND begins_with(#item, :event)".to_owned(), values)
+    }
+
     /// The audit records of a workflow.
     #[cfg(feature = "workflow")]
     pub(crate) fn acts(workflow: &str) -> Self {

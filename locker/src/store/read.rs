@@ -14,7 +14,7 @@ use super::exchange::Failure;
 use super::expression::Condition;
 use super::item::{Item, to_answer, to_record, token_key};
 #[cfg(feature = "workflow")]
-use super::item::{failed_runs_of, header_of, item_key, message_of, record_of};
+use super::item::{event_of, failed_runs_of, header_of, item_key, message_of, record_of};
 use super::schema::attribute as a;
 use super::{Store, Until, units};
 use crate::core::answer::{AnswerError, Codec, Encoded};
@@ -24,9 +24,11 @@ use crate::core::retry::Tries;
 use crate::core::token::item::TokenItem;
 use crate::core::token::record::Record;
 #[cfg(feature = "workflow")]
+use crate::core::workflow::event::EventRecord;
+#[cfg(feature = "workflow")]
 use crate::core::workflow::header::{FailedRuns, Header};
 #[cfg(feature = "workflow")]
-use crate::core::workflow::place::{HEADER, Place};
+use crate::core::workflow::place::{EVENTS, HEADER, Place, SURPLUS_EVENTS};
 #[cfg(feature = "workflow")]
 use crate::core::workflow::step::{RecordId, StepRecord};
 use crate::error::Error;
@@ -50,6 +52,7 @@ pub(crate) enum Freshness {
 pub(crate) struct Everything {
     pub(crate) header: Option<Header>,
     pub(crate) records: Vec<StepRecord>,
+    pub(crate) events: Vec<EventRecord>,
     pub(crate) messages: Vec<Letter>,
     /// The sort key of every item, for the reaper.
     pub(crate) items: Vec<String>,
@@ -140,6 +143,45 @@ impl Store {
         Ok(output.items.iter().flatten().filter_map(|item| failed_runs_of(item).ok()).collect())
     }
 
+    /// Read the events of a workflow, one for each name.
+    pub(crate) async fn read_events(&self, workflow: &str, until: Until) -> Result<Vec<EventRecord>, Error> {
+        self.events_that_begin(workflow, EVENTS, until).await
+    }
+
+    /// Read the other events under this name, or under all names.
+    pub(crate) async fn read_surplus(
+        &self,
+        workflow: &str,
+        name: Option<&str>,
+        until: Until,
+    ) -> Result<Vec<EventRecord>, Error> {
+        let begin = match name {
+            Some(name) => format!("{SURPLUS_EVENTS}{name} "),
+            None => SURPLUS_EVENTS.to_owned(),
+        };
+        self.events_that_begin(workflow, &begin, until).await
+    }
+
+    async fn events_that_begin(
+        &self,
+        workflow: &str,
+        begin: &str,
+        until: Until,
+    ) -> Result<Vec<EventRecord>, Error> {
+        let (mut events, mut start) = (Vec::new(), None);
+        loop {
+            let request = || self.query_items(Condition::events(workflow, begin), start.clone());
+            let output = self.read_until(READ_WORKFLOW, until, request).await?;
+            for item in output.items.as_deref().unwrap_or_default() {
+                events.push(event_of(item)?);
+            }
+            start = output.last_evaluated_key;
+            if start.is_none() {
+                return Ok(events);
+            }
+        }
+    }
+
     /// A page of the items in a partition, strongly consistent.
     pub(super) async fn query_items(
         &self,
@@ -175,6 +217,17 @@ impl Store {
     pub(crate) async fn read_record(&self, id: &RecordId, until: Until) -> Result<Option<StepRecord>, Error> {
         let item = self.get_item(&id.workflow, &id.item, until).await?;
         Ok(item.as_ref().map(record_of).transpose()?)
+    }
+
+    /// Read the event of a name.
+    pub(crate) async fn read_event(
+        &self,
+        workflow: &str,
+        name: &str,
+        until: Until,
+    ) -> Result<Option<EventRecord>, Error> {
+        let item = self.get_item(workflow, &Place::Event(name).to_string(), until).await?;
+        Ok(item.as_ref().map(event_of).transpose()?)
     }
 
     /// Read an input or an answer that is stored beside its header.
@@ -229,6 +282,7 @@ impl Everything {
             Place::Step(_) | Place::Former { .. } | Place::Nested { .. } | Place::Compensation { .. } => {
                 self.records.push(record_of(item)?);
             }
+            Place::Event(_) => self.events.push(event_of(item)?),
             Place::Message(_) | Place::Archived(_) => self.messages.push(message_of(item)?),
             // A step with the key of this workflow, which belongs to no workflow; and what is read
             // by its id.

@@ -1,6 +1,7 @@
 //! A workflow while it is driven: its recorded steps, and what its driver owns.
 
 mod calls;
+mod events;
 mod records;
 mod span;
 mod timer;
@@ -20,6 +21,7 @@ use crate::core::key::Key;
 use crate::core::message::letter::Letter;
 use crate::core::private::Private;
 use crate::core::time;
+use crate::core::workflow::event::EventRecord;
 use crate::core::workflow::header::{DriverAct, Header};
 use crate::core::workflow::place::{self, Place, Run};
 use crate::core::workflow::step::StepRecord;
@@ -28,6 +30,7 @@ use crate::workflow::context::Context;
 use crate::workflow::step::name::IntoStepName;
 use crate::workflow::unsent::Unsent;
 use calls::{Calls, Scope};
+use events::Known;
 use records::Records;
 
 pub(crate) use calls::Start;
@@ -62,6 +65,7 @@ struct Inner {
     /// The limits of its type.
     limits: Limits,
     records: Records,
+    events: Known,
     calls: Calls,
     span: Span,
     run_time: Arc<RunTime>,
@@ -78,13 +82,13 @@ impl Flow {
         context: Context,
         header: Header,
         limits: Limits,
-        records: Vec<StepRecord>,
+        (records, events): (Vec<StepRecord>, Vec<EventRecord>),
         messages: &[Letter],
         span: Span,
     ) -> Self {
         let (records, unsent) = (Records::of(records, 0), Arc::new(Unsent::of(messages)));
         let span = span.from(context.now());
-        Self::of(context, header, limits, records, span, Arc::default(), unsent)
+        Self::of(context, header, limits, (records, Known::of(events)), span, Arc::default(), unsent)
     }
 
     /// Returns the flow that continues this run under the attempt of this header, so that writes
@@ -96,14 +100,15 @@ impl Flow {
         let records = Records::of(self.records(), records.number());
         let (run_time, unsent) = (Arc::clone(run_time), Arc::clone(unsent));
         run_time.compensates_under(&header);
-        Self::of(context.clone(), header, limits.clone(), records, *span, run_time, unsent)
+        let known = (records, Known::of(self.events()));
+        Self::of(context.clone(), header, limits.clone(), known, *span, run_time, unsent)
     }
 
     fn of(
         context: Context,
         header: Header,
         limits: Limits,
-        records: Records,
+        (records, events): (Records, Known),
         span: Span,
         run_time: Arc<RunTime>,
         unsent: Arc<Unsent>,
@@ -118,6 +123,7 @@ impl Flow {
             context,
             limits,
             records,
+            events,
             calls: Calls::default(),
             span,
             run_time,
@@ -184,8 +190,9 @@ impl Flow {
     /// # }
     /// ```
     ///
-    /// A workflow is beyond this point if it has a recorded step that this run has not called yet.
-    /// The name is that of a step: no other step of the workflow may have it.
+    /// A workflow is beyond this point if it has a recorded step, or has reached a wait for an
+    /// event, that this run has not called yet. The name is that of a step: no other step of the
+    /// workflow may have it.
     ///
     /// # Errors
     ///
@@ -210,7 +217,10 @@ impl Flow {
             }
             _ => false,
         };
-        let beyond = !self.records_that(beyond).is_empty();
+        let waited = |event: &EventRecord| {
+            self.scope.is_none() && event.is_reached() && !self.has_called(&event.id.shown())
+        };
+        let beyond = !self.records_that(beyond).is_empty() || self.events().iter().any(waited);
         let chosen = if beyond { 1 } else { max };
         let step = self.step(name.clone()).run(async |_| Ok(chosen));
         let recorded = Box::pin(step).await?;

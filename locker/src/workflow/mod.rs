@@ -94,6 +94,7 @@
 pub(crate) mod context;
 mod definition;
 mod driver;
+mod event;
 pub(crate) mod flow;
 mod limits;
 #[cfg(feature = "messages")]
@@ -103,6 +104,7 @@ mod outcome;
 mod report;
 mod run_time;
 pub(crate) mod send;
+mod signal;
 mod start;
 mod step;
 mod stop;
@@ -113,6 +115,7 @@ pub use definition::{Compensated, Compensation, Exhausted, ProbeOutcome, Unreach
 pub use driver::completer::Completer;
 pub use driver::reaper::{Reaper, ReaperReport};
 pub use driver::report::CompleterReport;
+pub use event::{Event, Wait};
 pub use flow::Flow;
 pub use limits::Limits;
 pub use operator::list::Summary;
@@ -124,6 +127,7 @@ pub(crate) use operator::workflow::WorkflowAct;
 pub use outcome::read::OutcomeBuilder;
 pub use outcome::{Completion, Failed, Newer, Outcome, Waiting};
 pub use report::ReportBuilder;
+pub use signal::Signal;
 pub use start::StartBuilder;
 pub use step::atomic::{Atomic, Refused};
 pub use step::attempt::StepAttempt;
@@ -134,6 +138,7 @@ pub use step::step::Step;
 pub use stop::{StepFailure, Stop};
 pub use workflows::{Builder, Workflows};
 
+pub use crate::core::workflow::event::Signalled;
 pub use crate::core::workflow::header::{FailedRuns, List, State};
 pub use crate::core::workflow::step::{Reported, StepKind, StepState};
 pub use crate::store::workflow::{check_table, create_table};

@@ -9,7 +9,7 @@ use crate::core::answer;
 use crate::core::argument::{InvalidArgument, InvalidSetting};
 use crate::core::class::Class;
 use crate::core::key::{IntoKey, Key};
-use crate::core::name;
+use crate::core::name::{self, InvalidName};
 use crate::core::workflow::place::Place;
 use crate::core::workflow::step::{Happened, NewStep, Outcome, RecordId, Report, Reported, StepKind};
 use crate::error::Error;
@@ -126,6 +126,10 @@ impl ReportBuilder {
             return Err(InvalidSetting::KeyVersion.into());
         }
         let place = Place::parse_shown(&self.step).map_err(InvalidSetting::Name)?;
+        // An event is no step. It is signalled.
+        if matches!(place, Place::Event(_) | Place::Surplus { .. }) {
+            return Err(InvalidSetting::Name(InvalidName::Reserved).into());
+        }
         let context = self.workflows.context();
         let until = context.until(None);
         let workflow = name::partition(&key, self.key_version);

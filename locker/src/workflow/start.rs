@@ -311,7 +311,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             Written::Done => {
                 metrics::count_workflow(metrics::WORKFLOWS_STARTED, W::NAME);
                 let (limits, span) = (self.limits()?, Span::of_caller(self.deadline));
-                let flow = Flow::new(context.clone(), header, limits, Vec::new(), &[], span);
+                let flow = Flow::new(context.clone(), header, limits, (Vec::new(), Vec::new()), &[], span);
                 Ok(Started::Flow(flow))
             }
             Written::Refused { found: None, .. } => Err(Error::Contended { verb: VERB, tries: 1 }),
@@ -352,7 +352,8 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             metrics::count_workflow(metrics::WORKFLOWS_MISMATCHED, W::NAME);
             return Ok(Started::Ended(Ended::Mismatch));
         }
-        if !driven {
+        // Of a workflow that has ended, a completer compensates what came late.
+        if !driven || stored.stands {
             let standing = context.standing(&stored);
             return Ok(Started::Ended(context.present(VERB, standing, &stored, self.deadline).await?));
         }

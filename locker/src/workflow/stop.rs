@@ -10,6 +10,7 @@ use crate::core::answer::{self, AnswerError};
 use crate::core::class::Class;
 use crate::core::name::InvalidName;
 use crate::core::workflow::ending::NeedKind;
+use crate::core::workflow::header::Awaited;
 use crate::core::{cause, time};
 use crate::error::{BoxError, Error};
 use crate::failure::{self, Classify, Failure};
@@ -139,6 +140,14 @@ pub(crate) enum StopKind {
         /// The step that waits for a report of its outcome. `None`: the workflow itself waits.
         step: Option<String>,
     },
+    /// The code waits for an event. See [`Flow::wait_for`](super::Flow::wait_for).
+    #[error("it waits for {} until {}", on.name, time::to_text(*until))]
+    Awaits {
+        /// When the wait ends.
+        until: DateTime<Utc>,
+        /// The event.
+        on: Awaited,
+    },
     /// The step was started, and its outcome is unknown.
     #[error("step {step} is in doubt: it may or may not have happened{}", because(cause))]
     InDoubt {
@@ -245,6 +254,7 @@ impl From<Stop> for Failure {
         match stop.kind() {
             StopKind::Later { .. }
             | StopKind::Waiting { .. }
+            | StopKind::Awaits { .. }
             | StopKind::Lost
             | StopKind::Again(_)
             | StopKind::Store(_) => Self::transient(text),
@@ -306,7 +316,8 @@ impl StopKind {
         Some(match self {
             Self::Failed(_) | Self::Refused { .. } | Self::Cancelled { .. } => return None,
             Self::Later { at, counts, retry_for, .. } => retry(*at, *counts, *retry_for),
-            Self::Waiting { until, .. } => NeedKind::Wait { until: *until },
+            Self::Waiting { until, .. } => NeedKind::Wait { until: *until, on: None },
+            Self::Awaits { until, on } => NeedKind::Wait { until: *until, on: Some(on.clone()) },
             Self::InDoubt { item, resolvable, retry_for, .. } => {
                 NeedKind::InDoubt { item: item.clone(), resolvable: *resolvable, retry_for: *retry_for }
             }
@@ -330,7 +341,14 @@ impl StopKind {
 
     /// Whether the same run may call the step again: it returned no outcome.
     pub(crate) const fn may_be_repeated(&self) -> bool {
-        matches!(self, Self::Later { .. } | Self::Waiting { .. } | Self::InDoubt { .. } | Self::Store(_))
+        matches!(
+            self,
+            Self::Later { .. }
+                | Self::Waiting { .. }
+                | Self::Awaits { .. }
+                | Self::InDoubt { .. }
+                | Self::Store(_)
+        )
     }
 
     pub(crate) fn name(step: &str, name: &InvalidName) -> Self {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::header::Pause;
+use super::header::{Awaited, Pause, Waits};
 use super::place::Place;
 use super::step::{Placed, StepKind, StepState};
 use crate::core::time;
@@ -102,8 +102,8 @@ pub(crate) enum NeedKind {
     InDoubt { item: String, resolvable: bool, retry_for: Option<Duration> },
     /// The next run tries again. `counts`: as an attempt without progress.
     Retry { at: DateTime<Utc>, counts: bool, retry_for: Option<Duration> },
-    /// The code waits on purpose.
-    Wait { until: DateTime<Utc> },
+    /// The code waits on purpose. `on`: the event that it waits for.
+    Wait { until: DateTime<Utc>, on: Option<Awaited> },
 }
 
 /// How the code of a run returned.
@@ -158,6 +158,8 @@ pub(crate) struct Release {
     pub(crate) retry: Option<DateTime<Utc>>,
     /// The earliest end of a chosen wait.
     pub(crate) wait: Option<DateTime<Utc>>,
+    /// The event of the wait that ends first.
+    pub(crate) waits: Option<Waits>,
     pub(crate) pause: Pause,
     pub(crate) reason: String,
     /// The name of the step for which it retries.
@@ -204,6 +206,7 @@ pub(crate) fn ending(effects: &[Effect], needs: &[Need], returned: Returned, now
     for need in needs {
         release.need(need, now);
     }
+    release.waits = waits(needs);
     match returned {
         Returned::Aborted => release.retry(now, Pause::BrokenOff, ("its run was aborted", None), None),
         Returned::Stopped | Returned::Uncompensated if release.is_empty() => {
@@ -219,6 +222,22 @@ pub(crate) fn ending(effects: &[Effect], needs: &[Need], returned: Returned, now
         Returned::Exhausted | Returned::Failed => Ending::Fail,
         _ => Ending::Complete,
     }
+}
+
+/// The event of the wait that ends first, and the number of other events. The stop of a wait is
+/// also the stop that the code returned.
+fn waits(needs: &[Need]) -> Option<Waits> {
+    let mut waits: Vec<(DateTime<Utc>, &Awaited)> = Vec::new();
+    for need in needs {
+        if let NeedKind::Wait { until, on: Some(on) } = &need.kind
+            && !waits.iter().any(|(_, known)| known.name == on.name)
+        {
+            waits.push((*until, on));
+        }
+    }
+    let others = u32::try_from(waits.len().saturating_sub(1)).unwrap_or(u32::MAX);
+    let (_, on) = waits.into_iter().min_by_key(|(until, _)| *until)?;
+    Some(Waits { on: on.clone(), others })
 }
 
 /// The first effect or need that only an operator can settle.
@@ -266,7 +285,7 @@ impl Release {
 
     fn need(&mut self, need: &Need, now: DateTime<Utc>) {
         match &need.kind {
-            NeedKind::Wait { until } => {
+            NeedKind::Wait { until, .. } => {
                 if self.wait.is_none_or(|wait| *until < wait) {
                     self.wait = Some(*until);
                     if self.retry.is_none() {
@@ -308,6 +327,7 @@ impl Default for Release {
         Self {
             retry: None,
             wait: None,
+            waits: None,
             pause: Pause::Chosen,
             reason: String::new(),
             step: None,

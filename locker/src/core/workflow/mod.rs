@@ -4,6 +4,7 @@ pub(crate) mod audit;
 pub(crate) mod compensation;
 pub(crate) mod decide;
 pub(crate) mod ending;
+pub(crate) mod event;
 pub(crate) mod header;
 pub(crate) mod place;
 #[cfg(test)]

@@ -30,6 +30,8 @@ const ANSWER: &str = "#answer";
 const STEP: &str = "step";
 const COMPENSATION: &str = "compensation";
 const LATE_COMPENSATION: &str = "compensation-late";
+const EVENT: &str = "event";
+const SURPLUS: &str = "~event";
 const HEARD: &str = "heard";
 const LEDGER: &str = "~ledger";
 const FAILED: &str = "~failed";
@@ -45,6 +47,10 @@ const DEAD: &str = "locker dead ";
 
 /// Begins the sort keys of messages, for queries.
 pub(crate) const MESSAGES: &str = "message/";
+/// Begins the sort keys of events, for queries.
+pub(crate) const EVENTS: &str = "event/";
+/// Begins the sort keys of other events under a name that has its event, for queries.
+pub(crate) const SURPLUS_EVENTS: &str = "~event/";
 /// Begins the sort keys of audit records, for queries.
 pub(crate) const AUDITS: &str = "~audit/";
 /// Begins the sort keys of causes of failed runs, for queries.
@@ -136,6 +142,12 @@ pub(crate) enum Place<'a> {
     Compensation { of: Undo<'a>, former: Option<Former<'a>> },
     /// The record of a step with a key of its own.
     Shared,
+    /// An event from outside, and the code that waits for it. It belongs to the workflow and not to
+    /// a scope of its code: the sender knows only the name.
+    Event(&'a str),
+    /// Another event under a name that has its event, by a digest. No resume reads it, so a sender
+    /// with a fault cannot make the runs dear.
+    Surplus { event: &'a str, digest: &'a str },
     /// A message.
     Message(MessagePlace<'a>),
     /// An archived message. It sorts before the others, and no query of a sender reads it.
@@ -195,6 +207,8 @@ impl<'a> Place<'a> {
             STEP => Self::step(rest),
             COMPENSATION => Self::compensation(rest, false),
             LATE_COMPENSATION => Self::compensation(rest, true),
+            EVENT => event_name(rest).map(Self::Event),
+            SURPLUS => Self::surplus(rest),
             HEARD => Some(Self::Heard(rest)),
             ARCHIVED => MessagePlace::parse(rest).map(Self::Archived),
             LEDGER => moment(rest).map(Self::Ledger),
@@ -210,10 +224,15 @@ impl<'a> Place<'a> {
         }
     }
 
-    /// Reads the name of a step that [`shown`](Self::shown) returns. An outcome next to a record is
-    /// no step.
+    /// Reads the name of a step or an event that [`shown`](Self::shown) returns. An outcome next to
+    /// a record is no step.
     pub(crate) fn parse_shown(shown: &'a str) -> Result<Self, InvalidName> {
         let of = |kind: &str| shown.strip_prefix(kind).and_then(|rest| rest.strip_prefix(':'));
+        if let Some(event) = of(EVENT) {
+            let place = Self::surplus(event).unwrap_or(Self::Event(event));
+            let (Self::Event(name) | Self::Surplus { event: name, .. }) = place else { return Ok(place) };
+            return name::check(name).map(|()| place);
+        }
         let place = match (of(COMPENSATION), of(LATE_COMPENSATION)) {
             (Some(rest), _) => Self::compensation(rest, false),
             (_, Some(rest)) => Self::compensation(rest, true),
@@ -222,11 +241,11 @@ impl<'a> Place<'a> {
         match place {
             Some(place @ Self::Nested { step, within, former: None }) => {
                 name::check(step)?;
-                name::check(within.effect.step)?;
+                check_effect(within.effect.step)?;
                 Ok(place)
             }
             Some(place @ Self::Compensation { of, former: None }) => {
-                name::check(of.effect.step)?;
+                check_effect(of.effect.step)?;
                 Ok(place)
             }
             _ => {
@@ -249,6 +268,12 @@ impl<'a> Place<'a> {
             None => Self::Step(name),
             Some(outcome) => Self::Former { of: name, outcome },
         })
+    }
+
+    fn surplus(text: &'a str) -> Option<Self> {
+        let (event, digest) = text.split_once(' ')?;
+        let digest = some(digest).filter(|digest| digest.bytes().all(|byte| byte.is_ascii_hexdigit()))?;
+        Some(Self::Surplus { event: event_name(event)?, digest })
     }
 
     fn compensation(text: &'a str, late: bool) -> Option<Self> {
@@ -291,6 +316,8 @@ impl<'a> Place<'a> {
                 let former = former.map_or_else(String::new, |former| format!(" {former}"));
                 format!("{}:{}{former}", of.kind(), of.effect)
             }
+            Self::Event(name) => shown_event(name),
+            Self::Surplus { event, digest } => format!("{} {digest}", shown_event(event)),
             other => other.to_string(),
         }
     }
@@ -317,6 +344,8 @@ impl fmt::Display for Place<'_> {
                 beside(f, former)
             }
             Self::Shared => f.write_str(SHARED),
+            Self::Event(name) => write!(f, "{EVENTS}{name}"),
+            Self::Surplus { event, digest } => write!(f, "{SURPLUS_EVENTS}{event} {digest}"),
             Self::Message(place) => write!(f, "{MESSAGES}{place}"),
             Self::Archived(place) => write!(f, "{ARCHIVED}/{place}"),
             Self::Received => f.write_str(RECEIVED),
@@ -338,6 +367,17 @@ impl fmt::Display for Place<'_> {
 pub(crate) fn step_name(item: &str) -> &str {
     let name = item.split_once('/').map_or(item, |(_, name)| name);
     name.split_once(' ').map_or(name, |(name, _)| name)
+}
+
+/// The name of an event that operators see, and of the effect that a compensation of it undoes. No
+/// step has such a name.
+pub(crate) fn shown_event(name: &str) -> String {
+    format!("{}{name}", name::EVENT_PREFIX)
+}
+
+/// Checks the name of what a compensation undoes: a step, or an event.
+fn check_effect(name: &str) -> Result<(), InvalidName> {
+    name::check(name.strip_prefix(name::EVENT_PREFIX).unwrap_or(name))
 }
 
 /// A step under one version of its key: what a compensation undoes.
@@ -496,6 +536,10 @@ impl fmt::Display for Run<'_> {
 
 fn some(text: &str) -> Option<&str> {
     (!text.is_empty()).then_some(text)
+}
+
+fn event_name(text: &str) -> Option<&str> {
+    some(text).filter(|name| !name.contains(['~', ' ']))
 }
 
 fn is_word(text: &str) -> bool {

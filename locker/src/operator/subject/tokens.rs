@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::operator::lists::{Lists, Reading};
 use crate::operator::part::{Choice, Verb};
 use crate::operator::rule::{About, Meaning, Refusal, Unless};
-use crate::operator::timeline::{Event, Happening};
+use crate::operator::timeline::{Happening, TimelineEvent};
 use crate::operator::{Act, IndexEntry, Match, Need};
 use crate::session::{Intervened, Operator};
 use crate::token::{Locker, TokenSummary};
@@ -227,9 +227,9 @@ fn work(record: &Record) -> Work {
 }
 
 /// The events of a token, in no order.
-pub(in crate::operator) fn events(record: &Record, now: DateTime<Utc>) -> Vec<Event> {
+pub(in crate::operator) fn events(record: &Record, now: DateTime<Utc>) -> Vec<TimelineEvent> {
     let of = work(record);
-    let event = |at, what| Event::new(at, of.clone(), what);
+    let event = |at, what| TimelineEvent::new(at, of.clone(), what);
     let begun = match record.taken_over_from() {
         Some(before) => {
             event(record.created(), Happening::TakenOver).because(Some(format!("from attempt {before}")))

@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::operator::lists::{Lists, Reading};
 use crate::operator::part::{Choice, Verb};
 use crate::operator::rule::{About, Meaning, Refusal, Scope, Unless};
-use crate::operator::timeline::{Event, Happening};
+use crate::operator::timeline::{Happening, TimelineEvent};
 use crate::operator::{Act, IndexEntry, Match, Need};
 use crate::session::{Intervened, Operator};
 use crate::workflow::{Compensated, StepView, Summary, View, WorkflowAct, Workflows};
@@ -245,9 +245,9 @@ fn work(view: &View) -> Work {
 }
 
 /// The events of a workflow and its steps, in no order.
-pub(in crate::operator) fn events(view: &View, now: DateTime<Utc>) -> Vec<Event> {
+pub(in crate::operator) fn events(view: &View, now: DateTime<Utc>) -> Vec<TimelineEvent> {
     let of = work(view);
-    let event = |at, what| Event::new(at, of.clone(), what);
+    let event = |at, what| TimelineEvent::new(at, of.clone(), what);
     let mut events =
         vec![event(view.created(), Happening::Begun).because(Some(format!("as {}", view.name())))];
     for step in view.steps() {

@@ -87,7 +87,7 @@ impl Serialize for Happening {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
-pub struct Event {
+pub struct TimelineEvent {
     /// The time of the event.
     #[serde(serialize_with = "time::serialize")]
     pub at: DateTime<Utc>,
@@ -103,7 +103,7 @@ pub struct Event {
     pub cause: Option<String>,
 }
 
-impl Event {
+impl TimelineEvent {
     pub(in crate::operator) const fn new(at: DateTime<Utc>, of: Work, what: Happening) -> Self {
         Self { at, of, step: None, what, by: None, cause: None }
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde::Serialize;
 
-pub use event::{Event, Happening};
+pub use event::{Happening, TimelineEvent};
 
 use super::lists::{Lists, Reading};
 use super::subject::tokens;
@@ -38,7 +38,7 @@ pub struct Timeline {
     #[serde(skip)]
     pub parts: Vec<Part>,
     /// The past and the expected events, in order.
-    pub events: Vec<Event>,
+    pub events: Vec<TimelineEvent>,
     /// The verbs that an operator may apply now. Empty if none is possible or needed.
     pub choices: Vec<Choice>,
     /// Whether all lists were read to their end. If not, there may be more related work.
@@ -181,7 +181,7 @@ impl Console {
     fn drawn(&self, draft: Draft, now: DateTime<Utc>) -> Timeline {
         let parts: Vec<_> = draft.parts.iter().map(Part::work).collect();
         let acts = draft.acts.iter().filter(|act| parts.contains(&act.work()));
-        let mut events: Vec<_> = acts.filter_map(Event::of_act).collect();
+        let mut events: Vec<_> = acts.filter_map(TimelineEvent::of_act).collect();
         let mut choices = Vec::new();
         for part in &draft.parts {
             match part {
@@ -189,7 +189,7 @@ impl Console {
                     events.extend(tokens::events(record, now));
                     // The record keeps its last act longer than the audit does.
                     if let (Some(by), Some(done)) = (record.intervention(), record.resolution()) {
-                        let act = Event::of_intervention(part.work(), done, by);
+                        let act = TimelineEvent::of_intervention(part.work(), done, by);
                         if !events.contains(&act) {
                             events.push(act);
                         }

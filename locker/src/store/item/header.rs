@@ -14,7 +14,9 @@ use crate::core::invalid::InvalidRecord;
 use crate::core::retention::Retention;
 use crate::core::shard;
 use crate::core::token::work::Work;
-use crate::core::workflow::header::{FailedRuns, Failures, Header, HeaderData, LatestCause, List, State};
+use crate::core::workflow::header::{
+    FailedRuns, Failures, Header, HeaderData, LatestCause, List, State, Waits,
+};
 use crate::core::workflow::place::{HEADER, Place};
 use crate::store::schema::attribute as a;
 
@@ -75,6 +77,15 @@ pub(crate) fn header_item(header: &Header, shards: u16) -> Item {
     item.text(a::WAITS_FOR, header.waits_for.as_deref());
     if header.reported {
         item.put(a::REPORTED, AttributeValue::Bool(true));
+    }
+    for (name, count) in [(a::SIGNALS, header.signals), (a::SURPLUS, header.surplus)] {
+        if count > 0 {
+            item.put(name, number(count));
+        }
+    }
+    item.text(a::STEP, header.waits.as_ref().map(Waits::to_string).as_deref());
+    if header.stands {
+        item.put(a::STANDS, AttributeValue::Bool(true));
     }
     item.put(a::EXPECTED, number(header.expected.as_secs()));
     if let Retention::For(kept) = header.retention {
@@ -141,6 +152,10 @@ pub(crate) fn header_of(item: &Item) -> Result<Header, InvalidRecord> {
         reason: reader.owned(a::REASON)?,
         waits_for: reader.owned(a::WAITS_FOR)?,
         reported: reader.is_true(a::REPORTED),
+        signals: reader.number(a::SIGNALS)?.unwrap_or_default(),
+        surplus: reader.number(a::SURPLUS)?.unwrap_or_default(),
+        waits: reader.waits()?,
+        stands: reader.is_true(a::STANDS),
         expected: Duration::from_secs(reader.number(a::EXPECTED)?.unwrap_or(60)),
         retention: reader.retention()?,
         key_version: reader.number(a::KEY_VERSION)?.unwrap_or(1),
@@ -174,6 +189,11 @@ pub(crate) fn failed_runs_of(item: &Item) -> Result<FailedRuns, InvalidRecord> {
 }
 
 impl Reader<'_> {
+    fn waits(&self) -> Result<Option<Waits>, InvalidRecord> {
+        let wrong = InvalidRecord::Form { attribute: a::STEP, expected: "an event, a time and a number" };
+        self.text(a::STEP)?.map(|text| Waits::parse(text).ok_or(wrong)).transpose()
+    }
+
     fn failures(&self) -> Result<Failures, InvalidRecord> {
         let wrong =
             InvalidRecord::Form { attribute: a::LATEST_CAUSE, expected: "number, runs, time and digest" };

@@ -2,6 +2,8 @@
 //! outcome is a record or a clear error, never a guess.
 
 mod audit;
+#[cfg(feature = "workflow")]
+mod event;
 mod foreign_value;
 #[cfg(feature = "workflow")]
 mod header;
@@ -21,6 +23,8 @@ pub(crate) use audit::audit_item;
 pub(crate) use audit::replaced_item;
 #[cfg(feature = "workflow")]
 pub(crate) use audit::workflow_audit_item;
+#[cfg(feature = "workflow")]
+pub(crate) use event::{event_item, event_of};
 #[cfg(feature = "workflow")]
 pub(crate) use header::{LedgerEntry, failed_runs_item, failed_runs_of, header_item, header_of, ledger_item};
 #[cfg(feature = "messages")]

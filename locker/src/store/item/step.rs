@@ -34,13 +34,7 @@ pub(crate) fn record_item(record: &StepRecord) -> Item {
     if record.pivot {
         item.put(a::PIVOT, AttributeValue::Bool(true));
     }
-    if let Some(intent) = &record.compensation {
-        item.put(a::COMPENSATION, text(&intent.name));
-        item.put(a::COMPENSATION_INPUT, text(intent.input.as_str()));
-        if intent.recognised > 0 {
-            item.put(a::COMPENSATION_RECOGNISED, number(intent.recognised));
-        }
-    }
+    item.intent(record.compensation.as_ref());
     item.text(a::POINTS_TO, record.points_to.as_deref());
     if let Some(result) = &record.result {
         item.put(a::RESULT_CODEC, text(result.codec.name()));
@@ -90,7 +84,7 @@ pub(crate) fn record_of(item: &Item) -> Result<StepRecord, InvalidRecord> {
 }
 
 impl Reader<'_> {
-    fn result_inline(&self) -> Result<Option<Encoded>, InvalidRecord> {
+    pub(super) fn result_inline(&self) -> Result<Option<Encoded>, InvalidRecord> {
         let Some(codec) = self.codec(a::RESULT_CODEC)? else { return Ok(None) };
         let wrong = InvalidRecord::Form { attribute: a::RESULT, expected: "what resultCodec says" };
         self.encoded(a::RESULT, codec).map(Some).ok_or(wrong)
@@ -102,7 +96,7 @@ impl Reader<'_> {
             .map_err(|()| InvalidRecord::Form { attribute: a::SETTLED, expected: "versions, such as 1-3,7" })
     }
 
-    fn intent(&self) -> Result<Option<Intent>, InvalidRecord> {
+    pub(super) fn intent(&self) -> Result<Option<Intent>, InvalidRecord> {
         let Some(name) = self.owned(a::COMPENSATION)? else { return Ok(None) };
         Ok(Some(Intent {
             name,

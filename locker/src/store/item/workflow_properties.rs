@@ -16,7 +16,7 @@ use crate::core::private::Private;
 use crate::core::retention::Retention;
 use crate::core::token::record::Intervention;
 use crate::core::token::work::Work;
-use crate::core::workflow::header::{Failures, Header, HeaderData, LatestCause, List, State};
+use crate::core::workflow::header::{Awaited, Failures, Header, HeaderData, LatestCause, List, State, Waits};
 use crate::core::workflow::step::{Intent, RecordId, StepData, StepKind, StepRecord, StepState, Versions};
 use crate::store::schema::attribute as a;
 
@@ -106,6 +106,13 @@ fn a_header() -> impl Strategy<Value = Header> {
                 reason,
                 waits_for,
                 reported,
+                signals: crashes,
+                surplus: attempts,
+                waits: reported.then(|| Waits {
+                    on: Awaited { name: format!("event:{attempts}"), since },
+                    others: crashes,
+                }),
+                stands: reported,
                 key_version,
                 intervention,
                 within: within.map(Work::Token),

@@ -9,6 +9,7 @@ use super::size::attribute_bytes;
 use super::value::{Item, answer_value, moment, number, text};
 use crate::core::answer::Encoded;
 use crate::core::token::record::Intervention;
+use crate::core::workflow::step::Intent;
 use crate::store::schema::attribute as a;
 
 /// An item under construction.
@@ -45,6 +46,16 @@ impl Writer {
             self.put(a::RESOLVED_BY, text(&operator.by));
             self.put(a::RESOLVED_REASON, text(&operator.reason));
             self.put(a::RESOLVED_AT, moment(operator.at));
+        }
+    }
+
+    /// A compensation, as it was declared.
+    pub(super) fn intent(&mut self, intent: Option<&Intent>) {
+        let Some(intent) = intent else { return };
+        self.put(a::COMPENSATION, text(&intent.name));
+        self.put(a::COMPENSATION_INPUT, text(intent.input.as_str()));
+        if intent.recognised > 0 {
+            self.put(a::COMPENSATION_RECOGNISED, number(intent.recognised));
         }
     }
 

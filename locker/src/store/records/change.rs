@@ -4,12 +4,13 @@
 use crate::core::invalid::InvalidRecord;
 use crate::core::message::letter::Letter;
 use crate::core::workflow::audit::WorkflowAudit;
+use crate::core::workflow::event::EventRecord;
 use crate::core::workflow::header::Header;
 use crate::core::workflow::step::StepRecord;
 use crate::error::Error;
 use crate::store::{
-    Action, Guard, Item, Store, Until, Written, found, header_item, header_of, message_item, message_of,
-    record_item, record_of, workflow_audit_item,
+    Action, Guard, Item, Store, Until, Written, event_item, event_of, found, header_item, header_of,
+    message_item, message_of, record_item, record_of, workflow_audit_item,
 };
 
 /// The loop gives up after this many writes of others.
@@ -50,6 +51,20 @@ impl Versioned for StepRecord {
     }
 }
 
+impl Versioned for EventRecord {
+    fn to_item(&self, shards: u16) -> Item {
+        event_item(self, shards)
+    }
+
+    fn of_item(item: &Item) -> Result<Self, InvalidRecord> {
+        event_of(item)
+    }
+
+    fn revision(&self) -> &str {
+        &self.revision
+    }
+}
+
 impl Versioned for Letter {
     fn to_item(&self, shards: u16) -> Item {
         message_item(self, shards)
@@ -62,6 +77,13 @@ impl Versioned for Letter {
     fn revision(&self) -> &str {
         &self.revision
     }
+}
+
+/// A record that replaces the one that was read, if there was one.
+#[derive(Debug)]
+pub(crate) enum Over<'a> {
+    Step(Option<&'a StepRecord>, StepRecord),
+    Event(Option<&'a EventRecord>, EventRecord),
 }
 
 /// The outcome of a change.
@@ -113,32 +135,36 @@ impl Store {
         Err(Error::Contended { verb, tries: ROUNDS })
     }
 
-    /// Writes steps, headers and an audit record in one transaction, which DynamoDB limits to 100
-    /// items. Each step and header replaces the revision that was read. If the first header had
+    /// Writes records, headers and an audit record in one transaction, which DynamoDB limits to 100
+    /// items. Each record and header replaces the revision that was read. If the first header had
     /// changed, the refusal contains the stored header.
     pub(crate) async fn change_together(
         &self,
         verb: &'static str,
-        steps: &[(Option<&StepRecord>, StepRecord)],
+        records: &[Over<'_>],
         headers: &[(Option<&Header>, Header)],
         audit: Option<&WorkflowAudit>,
         until: Until,
     ) -> Result<Written<Option<Box<Header>>>, Error> {
         // A transaction costs two units for each KB. One item needs no transaction.
-        match (steps, headers, audit) {
-            ([(seen, step)], [], None) => return self.put_over(verb, *seen, step, until).await,
+        match (records, headers, audit) {
+            ([Over::Step(seen, step)], [], None) => return self.put_over(verb, *seen, step, until).await,
+            ([Over::Event(seen, event)], [], None) => return self.put_over(verb, *seen, event, until).await,
             ([], [(seen, header)], None) => return self.put_over(verb, *seen, header, until).await,
             _ => {}
         }
-        let steps_over = steps.iter().map(|(seen, step)| self.over(*seen, step));
+        let records_over = records.iter().map(|record| match record {
+            Over::Step(seen, step) => self.over(*seen, step),
+            Over::Event(seen, event) => self.over(*seen, event),
+        });
         let headers_over = headers.iter().map(|(seen, header)| self.over(*seen, header));
         let audit = audit.map(|audit| Action::Put { item: workflow_audit_item(audit), absent: true });
-        let actions: Vec<_> = steps_over.chain(headers_over).chain(audit).collect();
+        let actions: Vec<_> = records_over.chain(headers_over).chain(audit).collect();
         let token = self.ids.attempt();
         match Box::pin(self.transact(verb, &actions, &token, until)).await? {
             Written::Done => Ok(Written::Done),
             Written::Refused { found: at, after_silence } => {
-                let at_header = at.into_iter().find(|(place, _)| *place == steps.len());
+                let at_header = at.into_iter().find(|(place, _)| *place == records.len());
                 let header = at_header.and_then(|(_, item)| item).map(|item| header_of(&item)).transpose();
                 let found = found(header, (verb, 1), after_silence)?.map(Box::new);
                 Ok(Written::Refused { found, after_silence })
@@ -146,7 +172,8 @@ impl Store {
         }
     }
 
-    fn over<T: Versioned>(&self, seen: Option<&T>, next: &T) -> Action {
+    /// The action of a transaction that writes this record over the one that was read.
+    pub(crate) fn over<T: Versioned>(&self, seen: Option<&T>, next: &T) -> Action {
         let item = next.to_item(self.shards);
         match seen {
             Some(seen) => Action::PutOver { item, seen: seen.revision().to_owned() },

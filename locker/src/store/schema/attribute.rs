@@ -58,11 +58,12 @@ pub(crate) const CURRENT_VERSION: u32 = 1;
 /// state for steps that failed and that are held, and no run in their records: read as this version
 /// they would lose that. Version 3 had one count of lost drivers, the causes of failed runs in the
 /// header, no version of the code and no last step that an operator saw: its code would erase them.
-/// Version 4 had no source, no attributes and no expiry in its messages.
+/// Version 4 had no source, no attributes and no expiry in its messages. Version 5 had no events:
+/// its code would end a workflow with events that nobody reads.
 ///
 /// **Whoever adds an attribute that has to last raises it:** a write puts the whole item, so that
 /// an attribute which the writer does not know is gone after it.
-pub(crate) const WORKFLOW_VERSION: u32 = 5;
+pub(crate) const WORKFLOW_VERSION: u32 = 6;
 
 pub(crate) const SUCCESS: &str = "success";
 pub(crate) const FAILURE: &str = "failure";
@@ -95,6 +96,18 @@ pub(crate) const REASON: &str = "reason";
 pub(crate) const LATEST_CAUSE: &str = "latestCause";
 pub(crate) const WAITS_FOR: &str = "waitsFor";
 pub(crate) const REPORTED: &str = "reported";
+/// Of a header: the number of events that are stored, one for each name.
+pub(crate) const SIGNALS: &str = "signals";
+/// Of a header: the number of other events under a name that has its event.
+pub(crate) const SURPLUS: &str = "surplus";
+/// Of an event: the end of its wait, and whether a compensation waits for it.
+pub(crate) const UNTIL: &str = "until";
+pub(crate) const OF_COMPENSATION: &str = "ofCompensation";
+/// Of an event: the id that its sender gave, and the call that stored it.
+pub(crate) const EVENT_ID: &str = "eventId";
+pub(crate) const SIGNALLED_BY: &str = "signalledBy";
+/// Of a header: its outcome stands while a late event is compensated.
+pub(crate) const STANDS: &str = "stands";
 pub(crate) const EXPECTED: &str = "expectedSeconds";
 pub(crate) const KEY_VERSION: &str = "keyVersion";
 pub(crate) const KIND: &str = "kind";
@@ -123,7 +136,8 @@ pub(crate) const BODY_AT: &str = "bodyAt";
 pub(crate) const LETTER: &str = "letter";
 pub(crate) const DELIVERY: &str = "delivery";
 pub(crate) const STEPS: &str = "steps";
-/// Of an audit record: the step, and its state as the operator saw it.
+/// Of an audit record: the step, and its state as the operator saw it. Of a header: what its code
+/// waits for.
 pub(crate) const STEP: &str = "step";
 pub(crate) const STEP_STATE: &str = "stepState";
 

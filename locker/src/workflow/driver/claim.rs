@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::core::workflow::event::EventRecord;
 use crate::core::workflow::header::{Claim, Header, HeaderEvent, HeaderRefusal, MostCrashes};
 use crate::core::workflow::step::StepRecord;
 use crate::error::Error;
@@ -103,7 +104,8 @@ impl Claimer<'_> {
             Err(error) => return Err(error),
         };
         let progressed = |record: &StepRecord| record.owner == stored.attempt && record.ended.is_some();
-        if all.records.iter().any(progressed) {
+        let by_event = |event: &EventRecord| event.ended_by.as_ref() == Some(&stored.attempt);
+        if all.records.iter().any(progressed) || all.events.iter().any(by_event) {
             return Ok(true);
         }
         // The pointer may be of an earlier run, whose step the lost driver took over.
@@ -131,11 +133,12 @@ impl Claimer<'_> {
                 let created = header.created;
                 let is_its = |record: &StepRecord| record.is_of(created);
                 let records = all.records.into_iter().filter(is_its).collect();
+                let events = all.events.into_iter().filter(|event| event.is_of(created)).collect();
                 Ok(Claimed::Flow(Flow::new(
                     context.clone(),
                     header,
                     self.limits.clone(),
-                    records,
+                    (records, events),
                     &all.messages,
                     self.span,
                 )))

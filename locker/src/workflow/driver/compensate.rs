@@ -2,12 +2,15 @@
 
 use super::code::Drive;
 use super::end::Came;
+use crate::core::answer;
 use crate::core::key::Key;
 use crate::core::name;
 use crate::core::private::Private;
 use crate::core::workflow::compensation::{self, Owed};
-use crate::core::workflow::place::Undo;
+use crate::core::workflow::event::{EventAct, EventRecord, EventRefusal};
+use crate::core::workflow::place::{Effect, Undo};
 use crate::core::workflow::step::{Intent, Placed, RecordId, StepEvent, StepRecord, StepState};
+use crate::error::Error;
 use crate::metrics;
 use crate::store::Changed;
 use crate::workflow::definition::{Compensated, Compensation, ProbeOutcome};
@@ -19,6 +22,16 @@ use crate::workflow::stop::StopKind;
 
 /// How often the record of a step may change while it is compensated.
 const ROUNDS: usize = 10;
+
+/// What a compensation undoes, and what it receives.
+struct Undone<'a> {
+    undo: Undo<'a>,
+    intent: Intent,
+    /// The result as JSON. `None`: it is unknown whether there is one.
+    result: Option<String>,
+    /// The key that the provider received, or the id of an event.
+    tried_under: String,
+}
 
 impl Flow {
     /// Compensate the steps that need it.
@@ -35,6 +48,7 @@ impl Flow {
         let created = self.created();
         let records: Vec<_> = all.records.into_iter().filter(|record| record.is_of(created)).collect();
         self.remember_all(records.clone());
+        self.note_events(all.events);
         let steps = self.placed(records).await?;
         let only_late = self.lock_header().ended.is_some();
         let stays = self.uncompensated(&steps);
@@ -42,6 +56,7 @@ impl Flow {
         for step in compensate {
             Box::pin(self.compensate_step(code, step)).await?;
         }
+        self.compensate_events(code).await?;
         if let Some(pivot) = pivot {
             return Ok(Came::Pivot(compensation::stopped_at(&pivot)));
         }
@@ -57,7 +72,36 @@ impl Flow {
         for step in compensate {
             Box::pin(self.compensate_step(code, step)).await?;
         }
+        self.compensate_events(code).await?;
         stays.map_or(Ok(()), Err)
+    }
+
+    /// Run the compensations of late events, once each, in the order in which the events arrived.
+    async fn compensate_events(&self, code: &dyn Drive) -> Result<(), StopKind> {
+        for event in self.events() {
+            let (Some(intent), Some(arrived)) = (event.owed().cloned(), event.arrived.as_ref()) else {
+                continue;
+            };
+            let name = event.id.shown();
+            let undone = Undone {
+                undo: Undo { effect: Effect { step: &name, version: 1 }, late: true },
+                intent,
+                result: Some(answer::decode(arrived.identity.value.clone()).map_err(Error::from)?),
+                tried_under: arrived.identity.id.clone().unwrap_or_default(),
+            };
+            Box::pin(self.compensate_once(code, undone)).await?;
+            let (context, seen) = (self.context(), event.revision.clone());
+            let rule = |stored: Option<&EventRecord>| {
+                stored.ok_or(EventRefusal::Changed)?.on(&seen, &EventAct::Handle, context.stamp())
+            };
+            let changed =
+                context.store().change("handle the event", Some(event), self.until_recorded(), rule);
+            match Box::pin(changed).await? {
+                Changed::Done(next) | Changed::Refused { stored: Some(next), .. } => self.note_event(next),
+                Changed::Refused { stored: None, .. } | Changed::Gone => {}
+            }
+        }
+        Ok(())
     }
 
     /// A step that came late and has no compensation: an operator has to see it.
@@ -117,14 +161,14 @@ impl Flow {
                 Owed::Compensate | Owed::CompensateLate => step.record.state,
                 Owed::EndFirst => StepState::Cancelled,
             };
-            let came_to = self.compensate_once(code, &step, &intent, begun_for).await?;
+            let came_to = self.compensate_for(code, &step, &intent, begun_for).await?;
             if !compensation::is_settled(begun_for, came_to) {
                 if owed == Owed::Compensate {
                     // If its outcome arrives later, it is found and compensated then.
                     return Ok(());
                 }
                 let begun_for = StepState::Late;
-                self.compensate_once(code, &step, &intent, begun_for).await?;
+                self.compensate_for(code, &step, &intent, begun_for).await?;
             }
             // If the outcome of a cancelled step arrived meanwhile, this write is refused. The next
             // round finds the compensation recorded, and marks the step without another call.
@@ -157,8 +201,8 @@ impl Flow {
         Ok(true)
     }
 
-    /// Compensate a step at most once, as a step of its own.
-    async fn compensate_once(
+    /// Compensate a step for its state when the compensation begins.
+    async fn compensate_for(
         &self,
         code: &dyn Drive,
         placed: &Placed,
@@ -181,12 +225,19 @@ impl Flow {
             Some(key) => name::shared_provider_key(&Key::stored(key), record.key_version),
             None => name::provider_key(self.key(), self.key_version(), name, record.key_version),
         };
+        let undone = Undone { undo, intent: intent.clone(), result, tried_under };
+        self.compensate_once(code, undone).await
+    }
+
+    /// Run a compensation at most once, as a step of its own.
+    async fn compensate_once(&self, code: &dyn Drive, undone: Undone<'_>) -> Result<Compensated, StopKind> {
+        let Undone { undo, intent, result, tried_under } = undone;
         let compensation = |idempotency_key: &str| Compensation {
-            step: name.to_owned(),
+            step: undo.effect.step.to_owned(),
             name: intent.name.clone(),
             input: intent.input.clone(),
             result: Private(result.clone()),
-            late,
+            late: undo.late,
             tried_under: Private(tried_under.clone()),
             idempotency_key: Private(idempotency_key.to_owned()),
         };

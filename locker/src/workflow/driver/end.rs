@@ -265,7 +265,7 @@ impl Flow {
         let result = if json == "null" { None } else { Some(self.store_answer(json.clone()).await?) };
         let note = (!unreached.is_empty()).then(|| not_reached(unreached));
         let act = DriverAct::Complete { result: result.clone(), note };
-        let ended = self.act("end the workflow", act).await;
+        let ended = self.end_by("end the workflow", act).await;
         if let (Err(Unwritten::Lost), Some(unused)) = (&ended, &result) {
             self.drop_answer(unused).await;
         }
@@ -293,7 +293,7 @@ impl Flow {
         // run began after the query of this one is withdrawn. An effect that is in doubt and has no
         // compensation is shown at the end of the compensation.
         if !recorded && !self.is_touched() && effects.is_empty() {
-            self.act("end the workflow", DriverAct::Fail { result }).await?;
+            self.end_by("end the workflow", DriverAct::Fail { result }).await?;
             self.report_ended(State::Failed);
             return Ok(Next::Ended(Ended::Failed(failure)));
         }
@@ -342,9 +342,14 @@ impl Flow {
 
     /// End a workflow whose steps are all compensated.
     async fn end_compensated(&self) -> Result<Ended, StopKind> {
-        let ending = self.lock_header().ending.unwrap_or(State::Cancelled);
-        self.act("end the workflow", DriverAct::EndCompensated).await?;
-        self.report_ended(ending);
+        let (ending, has_ended) = {
+            let header = self.lock_header();
+            (header.ending.unwrap_or(State::Cancelled), header.stands)
+        };
+        self.end_by("end the workflow", DriverAct::EndCompensated).await?;
+        if !has_ended {
+            self.report_ended(ending);
+        }
         Ok(self.context().ended(&self.header(), None).await?)
     }
 
@@ -403,14 +408,14 @@ impl Flow {
     }
 
     async fn release(&self, release: Release) -> Result<Ended, Unwritten> {
-        let Release { retry, wait, pause, reason, .. } = release;
+        let Release { retry, wait, waits, pause, reason, .. } = release;
         let (header, progressed) = (self.header(), self.has_progressed());
         let attempts = if progressed { 1 } else { header.attempts };
         // The backoff is for retries. A chosen wait ends when the code said.
         let retry = retry.map(|at| at.max(self.context().next_try(attempts, self.limits())));
         let at = retry.into_iter().chain(wait).min().unwrap_or_else(|| self.time());
         let failing_after = self.limits().failing_after;
-        let act = DriverAct::Release { at, pause, reason, progressed, failing_after };
+        let act = DriverAct::Release { at, pause, reason, progressed, failing_after, waits };
         self.act("release the workflow", act).await?;
         let header = self.header();
         self.context().report_failing(&header);

@@ -1,10 +1,16 @@
 //! The fence around a driver: its writes of the header, and whether it still owns the workflow.
 
-use crate::core::workflow::header::{DriverAct, HeaderEvent, HeaderRefusal, State};
+use crate::core::workflow::event::{EventAct, EventRecord, EventRefusal, owes};
+use crate::core::workflow::header::{DriverAct, Events, Header, HeaderEvent, HeaderRefusal, State};
 use crate::error::Error;
-use crate::store::Changed;
+use crate::store::{Changed, Over, Written};
 use crate::workflow::flow::Flow;
 use crate::workflow::stop::StopKind;
+
+/// How often events may come while a run ends.
+const ROUNDS: u32 = 10;
+/// How many events are written together with the end of a run.
+const MOST_LEFT: usize = 90;
 
 /// Why a header was not written.
 #[derive(Debug)]
@@ -32,27 +38,133 @@ impl From<Unwritten> for StopKind {
 impl Flow {
     /// Change the header, if this driver still owns the workflow.
     pub(crate) async fn act(&self, verb: &'static str, act: DriverAct) -> Result<(), Unwritten> {
+        match self.change(verb, &self.driver(act, self.known_events(false))).await? {
+            None => Ok(()),
+            Some(_) => Err(Unwritten::Lost),
+        }
+    }
+
+    fn driver(&self, act: DriverAct, events: Events) -> HeaderEvent {
+        HeaderEvent::Driver { attempt: self.attempt().to_owned(), events, act }
+    }
+
+    /// End the workflow, if this driver still owns it. Events that the code has not read are late
+    /// from then on.
+    pub(crate) async fn end_by(&self, verb: &'static str, act: DriverAct) -> Result<(), Unwritten> {
+        // A sender may store an event between the reads of this run and its end. The header counts
+        // the events, so the end is refused if one is missing here. Then they are read again.
+        for _ in 0..ROUNDS {
+            let (left, owed) = self.events_left().await?;
+            let event = self.driver(act.clone(), self.known_events(owed));
+            let refused = if left.is_empty() {
+                self.change(verb, &event).await?
+            } else {
+                self.end_with(verb, &event, left).await?
+            };
+            match refused {
+                None => return Ok(()),
+                Some(HeaderRefusal::Signalled) => self.read_events().await?,
+                Some(_) => return Err(Unwritten::Lost),
+            }
+        }
+        Err(Error::Contended { verb, tries: ROUNDS }.into())
+    }
+
+    /// The events that the code has not read, each as it was read and as it will be, and whether
+    /// the end owes a compensation.
+    async fn events_left(&self) -> Result<(Vec<(EventRecord, EventRecord)>, bool), Unwritten> {
+        let context = self.context();
+        let (mut left, mut at_the_end) = (Vec::new(), Vec::new());
+        for event in self.events() {
+            if let Ok(next) = event.on(&event.revision, &EventAct::Leave, context.stamp()) {
+                at_the_end.push(next.clone());
+                left.push((event, next));
+            } else {
+                at_the_end.push(event);
+            }
+        }
+        // A transaction takes 100 items. The events beyond that are late a moment before the end.
+        for (event, _) in left.split_off(left.len().min(MOST_LEFT)) {
+            let seen = event.revision.clone();
+            let rule = |stored: Option<&EventRecord>| {
+                stored.ok_or(EventRefusal::Changed)?.on(&seen, &EventAct::Leave, context.stamp())
+            };
+            let until = self.until().for_end();
+            let changed = context.store().change("leave the event", Some(event), until, rule);
+            if let Changed::Done(next) = Box::pin(changed).await? {
+                self.note_event(next);
+            }
+        }
+        Ok((left, owes(&at_the_end)))
+    }
+
+    /// Write the end together with the events that the code has not read.
+    async fn end_with(
+        &self,
+        verb: &'static str,
+        event: &HeaderEvent,
+        left: Vec<(EventRecord, EventRecord)>,
+    ) -> Result<Option<HeaderRefusal>, Unwritten> {
+        let (context, until) = (self.context(), self.until().for_end());
+        let seen = self.header();
+        let next = match seen.on(event, context.stamp()) {
+            Ok(next) => next,
+            Err(why) => return Ok(Some(why)),
+        };
+        let records: Vec<_> = left.iter().map(|(seen, next)| Over::Event(Some(seen), next.clone())).collect();
+        let headers = [(Some(&seen), next.clone())];
+        let written = context.store().change_together(verb, &records, &headers, None, until);
+        match Box::pin(written).await? {
+            Written::Done => {
+                left.into_iter().for_each(|(_, next)| self.note_event(next));
+                context.record_failed_runs(&next, until).await;
+                self.hold(next);
+                Ok(None)
+            }
+            Written::Refused { found: Some(header), .. } if header.attempt != self.attempt() => {
+                Ok(Some(HeaderRefusal::Lost))
+            }
+            Written::Refused { found, .. } => {
+                if let Some(header) = found {
+                    *self.lock_header() = *header;
+                }
+                Ok(Some(HeaderRefusal::Signalled))
+            }
+        }
+    }
+
+    /// `Some`: why nothing was written.
+    async fn change(
+        &self,
+        verb: &'static str,
+        event: &HeaderEvent,
+    ) -> Result<Option<HeaderRefusal>, Unwritten> {
         // No lock is held across the request: it would block the thread of every other step.
         let seen = self.header();
-        let event = HeaderEvent::Driver { attempt: self.attempt().to_owned(), act };
         let context = self.context();
         // A write that ends a run is worth one attempt even past the deadline.
         let until = self.until().for_end();
         let rule = |stored: Option<&_>| match stored {
-            Some(stored) => crate::core::workflow::header::Header::on(stored, &event, context.stamp()),
+            Some(stored) => Header::on(stored, event, context.stamp()),
             None => Err(HeaderRefusal::Lost),
         };
         match Box::pin(context.store().change(verb, Some(seen), until, rule)).await? {
             Changed::Done(next) => {
                 context.record_failed_runs(&next, until).await;
-                let mut header = self.lock_header();
-                // The reply to an extension may arrive after that to a write that ends the run.
-                if header.attempt == self.attempt() {
-                    *header = next;
-                }
-                Ok(())
+                self.hold(next);
+                Ok(None)
             }
-            Changed::Refused { .. } | Changed::Gone => Err(Unwritten::Lost),
+            Changed::Refused { why, .. } => Ok(Some(why)),
+            Changed::Gone => Ok(Some(HeaderRefusal::Lost)),
+        }
+    }
+
+    /// Remember the header as this run wrote it.
+    fn hold(&self, next: Header) {
+        let mut header = self.lock_header();
+        // The reply to an extension may arrive after that to a write that ends the run.
+        if header.attempt == self.attempt() {
+            *header = next;
         }
     }
 

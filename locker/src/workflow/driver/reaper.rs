@@ -15,6 +15,7 @@ use super::fence::Unwritten;
 use super::one::{Alone, Driven};
 use crate::core::retention::Retention;
 use crate::core::time;
+use crate::core::workflow::event::{EventRecord, EventState};
 use crate::core::workflow::header::{Header, HeaderEvent, HeaderRefusal, ReaperAct, State};
 use crate::core::workflow::step::StepState;
 use crate::error::Error;
@@ -40,8 +41,8 @@ const DELETING: std::time::Duration = std::time::Duration::from_secs(5 * 60);
 /// - Only **finished** workflows are ever deleted. A compact ledger record of each remains: key,
 ///   name, times, attempts, outcome, and the operator who acted on it.
 /// - Evidence is not deleted: a finished workflow with a step that is `started`, `held` or `late`,
-///   or with an unsent message, is kept. (A step that was cancelled in doubt and whose compensation
-///   found nothing is not evidence.)
+///   with a late event, or with an unsent message, is kept. (A step that was cancelled in doubt and
+///   whose compensation found nothing is not evidence.)
 /// - A workflow that is unfinished after
 ///   [`Limits::last_chance_after`](crate::workflow::Limits::last_chance_after), counted from its
 ///   start or from an operator's last act, is driven once more with the completer's code, and
@@ -275,7 +276,23 @@ impl Reaper {
                 return Ok(true);
             }
         }
+        // An event that is late is listed until it is handled.
+        let is_open = |event: &EventRecord| matches!(event.state, EventState::Late | EventState::Given);
+        let is_its = |event: &&EventRecord| event.is_of(header.created);
+        if all.events.iter().chain(&self.surplus(header).await?).filter(is_its).any(is_open) {
+            return Ok(true);
+        }
         Ok(!all.messages.is_empty())
+    }
+
+    /// The other events under names that have their event. Most workflows have none, and cost no
+    /// request.
+    async fn surplus(&self, header: &Header) -> Result<Vec<EventRecord>, Error> {
+        if header.surplus == 0 {
+            return Ok(Vec::new());
+        }
+        let until = self.context.until(self.deadline);
+        Box::pin(self.context.store().read_surplus(&header.workflow, None, until)).await
     }
 
     /// `None`: it was changed since, or is not for this any more.

@@ -11,7 +11,7 @@ use super::{Flow, locked};
 use crate::core::name;
 use crate::core::time;
 use crate::core::workflow::ending::{Need, NeedKind};
-use crate::core::workflow::place::{Effect, Place, Undo};
+use crate::core::workflow::place::{Effect, Place, Undo, shown_event};
 use crate::core::workflow::step::RecordId;
 use crate::workflow::stop::StopKind;
 
@@ -93,6 +93,11 @@ impl Flow {
         Self { inner: Arc::clone(&self.inner), scope: Some(Arc::new(scope)) }
     }
 
+    /// Whether this is the flow of a compensation.
+    pub(crate) const fn is_of_compensation(&self) -> bool {
+        self.scope.is_some()
+    }
+
     /// The place of a step that this code names.
     pub(crate) fn place_of<'a>(&'a self, name: &'a str) -> Place<'a> {
         match &self.scope {
@@ -111,16 +116,38 @@ impl Flow {
         version: Option<u32>,
         work: Pin<Box<impl Future<Output = Result<T, StopKind>>>>,
     ) -> Result<T, StopKind> {
-        let mut call = match self.take_name(name, version) {
+        let checked = name::check(name).map_err(|error| StopKind::name(name, &error));
+        let place = || RecordId::at(self.workflow(), self.place_of(name)).reference();
+        self.call_at(checked.and_then(|()| self.take_name(name, version)), place, work).await
+    }
+
+    /// Call a wait for an event, as a step is called. The event has the same place in every scope.
+    pub(crate) async fn call_event<T>(
+        &self,
+        name: &str,
+        id: &RecordId,
+        work: Pin<Box<impl Future<Output = Result<T, StopKind>>>>,
+    ) -> Result<T, StopKind> {
+        let shown = shown_event(name);
+        let checked = name::check(name).map_err(|error| StopKind::name(&shown, &error));
+        self.call_at(checked.and_then(|()| self.take_name(&shown, None)), || id.reference(), work).await
+    }
+
+    async fn call_at<T>(
+        &self,
+        call: Result<Call<'_>, StopKind>,
+        place: impl Fn() -> String,
+        work: Pin<Box<impl Future<Output = Result<T, StopKind>>>>,
+    ) -> Result<T, StopKind> {
+        let mut call = match call {
             Ok(call) => call,
             Err(stop) => {
                 self.note_need(None, &stop);
                 return Err(stop);
             }
         };
-        let place = || RecordId::at(self.workflow(), self.place_of(name)).reference();
         // This call replaces an earlier stop of the step. If it is dropped, its record decides.
-        self.settle_needs(place);
+        self.settle_needs(&place);
         let done = work.await;
         call.keeps_name = !matches!(&done, Err(stop) if stop.may_be_repeated());
         if let Err(stop) = &done {
@@ -139,7 +166,6 @@ impl Flow {
 
     fn take_name(&self, name: &str, version: Option<u32>) -> Result<Call<'_>, StopKind> {
         self.check_open(name)?;
-        name::check(name).map_err(|error| StopKind::name(name, &error))?;
         let version = version.unwrap_or(1);
         let used = Used { scope: self.scope.clone(), name: name.to_owned(), version };
         let mut state = locked(&self.inner.calls.0);
@@ -181,7 +207,7 @@ impl Flow {
         let state = locked(&self.inner.calls.0);
         let mut earliest: Option<DateTime<Utc>> = None;
         for (_, need) in state.needs.iter().filter(|(scope, _)| *scope == self.scope) {
-            let NeedKind::Wait { until } = need.kind else { return None };
+            let NeedKind::Wait { until, .. } = need.kind else { return None };
             earliest = Some(earliest.map_or(until, |known| known.min(until)));
         }
         earliest

@@ -54,10 +54,15 @@ impl Flow {
         self.inner.records.progressed.load(Ordering::SeqCst)
     }
 
+    /// An outcome was recorded in this run.
+    pub(crate) fn has_recorded(&self) {
+        self.inner.records.progressed.store(true, Ordering::SeqCst);
+    }
+
     /// Remember a record that this run has written.
     pub(crate) fn remember(&self, record: StepRecord) {
         if matches!(record.state, StepState::Completed | StepState::Failed | StepState::Compensated) {
-            self.inner.records.progressed.store(true, Ordering::SeqCst);
+            self.has_recorded();
         }
         self.note(record);
     }

@@ -8,6 +8,7 @@ use crate::core::key::{IntoKey, Key};
 use crate::core::name;
 use crate::core::token::record::{Intervention, short_digest};
 use crate::core::token::work::Work;
+use crate::core::workflow::event::EventRecord;
 use crate::core::workflow::header::{FailedRuns, Header, List, State};
 use crate::core::workflow::place::{self, Partition, Place};
 use crate::core::workflow::step::{Placed, RecordId, StepKind, StepRecord, StepState};
@@ -20,6 +21,7 @@ use crate::workflow::workflows::Workflows;
 pub struct View {
     pub(crate) header: Header,
     pub(crate) steps: Vec<StepView>,
+    pub(crate) events: Vec<EventRecord>,
     pub(crate) messages: Vec<Message>,
     pub(crate) result: Option<String>,
     pub(crate) failed: Vec<FailedRuns>,
@@ -97,7 +99,8 @@ impl Workflows {
             result => result?,
         };
         let messages = all.messages.into_iter().map(|stored| Message { stored }).collect();
-        Ok(Some(View { header, steps, messages, result, failed: Vec::new() }))
+        let events = all.events.into_iter().filter(|event| event.is_of(created)).collect();
+        Ok(Some(View { header, steps, events, messages, result, failed: Vec::new() }))
     }
 
     /// Read the input of a workflow, as JSON text. `None`: it has none, since an operator cancelled

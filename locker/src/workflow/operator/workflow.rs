@@ -9,11 +9,12 @@ use crate::core::name;
 use crate::core::token::record::Intervention;
 use crate::core::token::resolution::Resolution;
 use crate::core::workflow::audit::{Deed, WorkflowAudit};
+use crate::core::workflow::event::{EventAct, EventRecord};
 use crate::core::workflow::header::{Header, HeaderEvent, NewWorkflow, OperatorAct};
 use crate::core::workflow::step::{StepEvent, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::session::{Intervened, Operator};
-use crate::store::Written;
+use crate::store::{Over, Written};
 use crate::workflow::workflows::Workflows;
 
 const CANCEL: &str = "cancel the workflow";
@@ -40,6 +41,7 @@ pub(crate) struct Prepared<'a> {
     verb: &'static str,
     header: Header,
     steps: Changes<'a>,
+    events: Vec<(&'a EventRecord, EventRecord)>,
     audit: WorkflowAudit,
 }
 
@@ -110,6 +112,7 @@ impl Workflows {
                 let seen = View {
                     header: *header,
                     steps: Vec::new(),
+                    events: Vec::new(),
                     messages: Vec::new(),
                     result: None,
                     failed: Vec::new(),
@@ -183,7 +186,10 @@ impl Workflows {
         let (context, verb) = (self.context(), prepared.verb);
         let (headers, audit) = ([(Some(&seen.header), prepared.header)], Some(&prepared.audit));
         let until = context.until(None);
-        let changed = context.store().change_together(verb, &prepared.steps, &headers, audit, until);
+        let steps = prepared.steps.into_iter().map(|(seen, next)| Over::Step(seen, next));
+        let events = prepared.events.into_iter().map(|(seen, next)| Over::Event(Some(seen), next));
+        let records: Vec<_> = steps.chain(events).collect();
+        let changed = context.store().change_together(verb, &records, &headers, audit, until);
         Intervened::of(verb, &Box::pin(changed).await?)
     }
 
@@ -214,7 +220,8 @@ impl Workflows {
             WorkflowAct::Close => Ok(self.steps_in_doubt_cancelled(seen).and_then(|steps| {
                 let last = seen.steps.iter().map(|step| step.placed.number).max();
                 let close = OperatorAct::Close { seen: last.unwrap_or_default() };
-                of_workflow("close the workflow", steps, close, Resolution::Closed)
+                let closed = of_workflow("close the workflow", steps, close, Resolution::Closed)?;
+                Some(Prepared { events: self.events_left(seen), ..closed })
             })),
             WorkflowAct::RetryStep { step, new_key } => self.retry_of_step(seen, step, new_key, operator),
             WorkflowAct::ResolveStep { step, result } => {
@@ -248,6 +255,15 @@ impl Workflows {
         in_doubt.map(|step| cancelled(&step.placed.record)).collect()
     }
 
+    /// The events that the code has not read, which are late by the end of the workflow.
+    fn events_left<'a>(&self, seen: &'a View) -> Vec<(&'a EventRecord, EventRecord)> {
+        let left = |event: &'a EventRecord| {
+            let next = event.on(&event.revision, &EventAct::Leave, self.context().stamp()).ok()?;
+            Some((event, next))
+        };
+        seen.events.iter().filter_map(left).collect()
+    }
+
     /// The records of an act on a workflow and its steps. `None`: the act is not possible.
     pub(super) fn prepared<'a>(
         &self,
@@ -262,7 +278,7 @@ impl Workflows {
         let event = HeaderEvent::Operator { seen: seen.header.revision.clone(), by: by.clone(), act };
         let header = seen.header.on(&event, context.stamp()).ok()?;
         let audit = self.audited(deed, (&header.workflow, Some(&seen.header)), by);
-        Some(Prepared { verb, header, steps, audit })
+        Some(Prepared { verb, header, steps, events: Vec::new(), audit })
     }
 
     pub(crate) fn audited(

@@ -35,6 +35,10 @@ impl Context {
         stored: &Header,
         deadline: Option<DateTime<Utc>>,
     ) -> Result<Ended, Error> {
+        // A late event is compensated after the end, and changes no outcome.
+        if stored.answered().is_some() {
+            return self.ended(stored, deadline).await;
+        }
         Ok(match standing {
             Standing::Claimable | Standing::Busy => Ended::Waiting(self.waiting(stored)),
             Standing::Ended => self.ended(stored, deadline).await?,
@@ -54,14 +58,14 @@ impl Context {
         header: &Header,
         deadline: Option<DateTime<Utc>>,
     ) -> Result<Ended, Error> {
-        match header.state {
-            State::Completed => {
+        match header.answered() {
+            Some(State::Completed) => {
                 metrics::count_workflow(metrics::WORKFLOWS_REPLAYED, &header.name);
                 Ok(Ended::Completed(
                     self.result(header, deadline).await?.unwrap_or_else(|| "null".to_owned()),
                 ))
             }
-            State::Failed => {
+            Some(State::Failed) => {
                 metrics::count_workflow(metrics::WORKFLOWS_REPLAYED, &header.name);
                 let json = self.result(header, deadline).await?.ok_or(answer::AnswerError::Missing)?;
                 Ok(Ended::Failed(StepFailure::from_stored(&json)?))

@@ -3,7 +3,7 @@
 pub(super) mod atomic;
 pub(super) mod attempt;
 mod attempts;
-mod intent;
+pub(super) mod intent;
 mod late;
 pub(super) mod name;
 pub(super) mod once;

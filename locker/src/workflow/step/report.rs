@@ -5,7 +5,7 @@ use crate::core::workflow::place::Run;
 use crate::core::workflow::step::{Decision, Report, Reported, Seen, StepRecord};
 use crate::error::Error;
 use crate::metrics;
-use crate::store::{Changed, Until, Written};
+use crate::store::{Changed, Over, Until, Written};
 use crate::workflow::context::Context;
 
 const VERB: &str = "report the outcome of the step";
@@ -38,7 +38,9 @@ impl Context {
             };
             let (reported, mut steps) = match decision {
                 Decision::Write { reported, steps, headers } => {
-                    let written = store.change_together(VERB, &steps, &headers, None, until);
+                    let over = |(seen, next): &(_, StepRecord)| Over::Step(*seen, next.clone());
+                    let records: Vec<_> = steps.iter().map(over).collect();
+                    let written = store.change_together(VERB, &records, &headers, None, until);
                     if !matches!(Box::pin(written).await?, Written::Done) {
                         continue;
                     }

@@ -1,11 +1,13 @@
 //! What can happen to a workflow.
 
+use std::fmt;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use super::State;
 use crate::core::answer::Body;
+use crate::core::time;
 use crate::core::token::record::Intervention;
 use crate::core::workflow::decide::Standing;
 
@@ -26,6 +28,7 @@ pub(crate) enum HeaderEvent {
     /// By the run with this attempt.
     Driver {
         attempt: String,
+        events: Events,
         act: DriverAct,
     },
     /// By an operator who saw this revision.
@@ -47,6 +50,60 @@ pub(crate) enum HeaderEvent {
     Late,
     /// A step happened twice under one idempotency key, as it seems.
     Twice,
+    /// An event from outside is stored. `is_waited_for`: the code waits for it. `owed`: it is late,
+    /// and has a compensation.
+    Signalled {
+        is_waited_for: bool,
+        owed: bool,
+    },
+    /// Another event under a name that has its event is stored.
+    Surplus,
+}
+
+/// What a run knows of the events of its workflow.
+///
+/// `known` is compared with [`HeaderData::signals`](super::HeaderData::signals). It is counted from
+/// the records that the run has read, and not copied from the header: a query and a transaction are
+/// isolated item by item, so the query of a run may return the header of a signal and the record
+/// of the event as it was before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Events {
+    /// The events whose records the run has read.
+    pub(crate) known: u32,
+    /// Whether the compensation of a late event is to follow the end of the workflow.
+    pub(crate) owed: bool,
+}
+
+/// What a workflow waits for, among everything that its code waits for the one that ends first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Waits {
+    pub(crate) on: Awaited,
+    /// The number of other waits.
+    pub(crate) others: u32,
+}
+
+/// An event that the code waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Awaited {
+    /// The name that operators see.
+    pub(crate) name: String,
+    pub(crate) since: DateTime<Utc>,
+}
+
+impl fmt::Display for Waits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} +{}", self.on.name, time::to_text(self.on.since), self.others)
+    }
+}
+
+impl Waits {
+    /// Reads what [`Display`](fmt::Display) writes.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.splitn(3, ' ');
+        let (name, since) = (parts.next()?.to_owned(), time::from_text(parts.next()?)?);
+        let others = parts.next()?.strip_prefix('+')?.parse().ok()?;
+        Some(Self { on: Awaited { name, since }, others })
+    }
 }
 
 /// A run begins.
@@ -111,6 +168,7 @@ pub(crate) enum DriverAct {
         reason: String,
         progressed: bool,
         failing_after: Duration,
+        waits: Option<Waits>,
     },
     Quarantine {
         reason: String,
@@ -168,6 +226,8 @@ pub(crate) enum HeaderRefusal {
     Standing(Standing),
     /// Code of this version has driven it, which is newer.
     Newer(u32),
+    /// An event is stored that the run has not read: read the events, and decide again.
+    Signalled,
 }
 
 impl State {

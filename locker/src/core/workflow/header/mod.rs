@@ -19,7 +19,8 @@ use crate::core::workflow::place::Run;
 pub use failed_runs::FailedRuns;
 
 pub(crate) use event::{
-    Claim, DriverAct, HeaderEvent, HeaderRefusal, MostCrashes, OperatorAct, Pause, ReaperAct, Stamp,
+    Awaited, Claim, DriverAct, Events, HeaderEvent, HeaderRefusal, MostCrashes, OperatorAct, Pause,
+    ReaperAct, Stamp, Waits,
 };
 pub(crate) use failed_runs::{Failures, LatestCause};
 pub(crate) use transition::NewWorkflow;
@@ -127,6 +128,14 @@ pub(crate) struct HeaderData {
     pub(crate) waits_for: Option<String>,
     /// An outcome was reported while its driver was at work, which may not have seen it.
     pub(crate) reported: bool,
+    /// The number of events from outside that are stored, one for each name.
+    pub(crate) signals: u32,
+    /// The number of other events under a name that has its event.
+    pub(crate) surplus: u32,
+    /// What its code waits for, while it has no driver.
+    pub(crate) waits: Option<Waits>,
+    /// It has ended as `ending` states, and only a late event is still compensated.
+    pub(crate) stands: bool,
     /// How long one run is expected to take.
     pub(crate) expected: Duration,
     pub(crate) retention: Retention,
@@ -165,6 +174,12 @@ impl Header {
     /// Whether it is quarantined until the step of this item has an outcome.
     pub(crate) fn awaits(&self, item: &str) -> bool {
         self.is_quarantined() && self.waits_for.as_deref() == Some(item)
+    }
+
+    /// The outcome that callers receive. `None`: it has not ended.
+    pub(crate) fn answered(&self) -> Option<State> {
+        let state = if self.stands { self.ending? } else { self.state };
+        state.is_answered().then_some(state)
     }
 
     /// Whether its code is to be driven forward.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::{
-    Claim, DriverAct, Failures, Header, HeaderData, HeaderEvent, HeaderRefusal, List, MostCrashes,
+    Claim, DriverAct, Events, Failures, Header, HeaderData, HeaderEvent, HeaderRefusal, List, MostCrashes,
     OperatorAct, Pause, ReaperAct, Stamp, State,
 };
 use crate::core::answer::Body;
@@ -71,6 +71,10 @@ impl Header {
             intervention: None,
             within: new.within,
             reported: false,
+            signals: 0,
+            surplus: 0,
+            waits: None,
+            stands: false,
             failures: Failures::default(),
         })
     }
@@ -80,7 +84,7 @@ impl Header {
         let mut header = Self::started(new, stamp.clone()).0;
         header.ending = Some(State::Cancelled);
         header.intervention = Some(by);
-        header.end(State::Cancelled, &stamp);
+        header.end(State::Cancelled, false, &stamp);
         header.reason = Some("cancelled before it was started".to_owned());
         Self(header)
     }
@@ -91,11 +95,11 @@ impl Header {
         next.failures.settle();
         match event {
             HeaderEvent::Claim(claim) => next.claim(self, claim, &stamp)?,
-            HeaderEvent::Driver { attempt, act } => {
+            HeaderEvent::Driver { attempt, events, act } => {
                 if self.attempt != *attempt {
                     return Err(HeaderRefusal::Lost);
                 }
-                next.drive(act, &stamp)?;
+                next.drive(act, *events, &stamp)?;
             }
             HeaderEvent::Operator { seen, by, act } => {
                 if self.revision != *seen {
@@ -112,6 +116,11 @@ impl Header {
             HeaderEvent::Settled { item } => next.settled(item, &stamp)?,
             HeaderEvent::Late => next.late(&stamp)?,
             HeaderEvent::Twice => next.twice(&stamp)?,
+            HeaderEvent::Signalled { is_waited_for, owed } => {
+                next.signalled(*is_waited_for, *owed, &stamp)?;
+            }
+            HeaderEvent::Surplus if self.state == State::Reaping => return Err(HeaderRefusal::NotPossible),
+            HeaderEvent::Surplus => next.surplus = next.surplus.saturating_add(1),
         }
         next.revision = stamp.revision;
         Ok(Self(next))
@@ -162,7 +171,7 @@ impl HeaderData {
         for count in self.counts_of_the_run() {
             *count = count.saturating_add(1);
         }
-        (self.waits_for, self.reported) = (None, false);
+        (self.waits_for, self.waits, self.reported) = (None, None, false);
         Ok(())
     }
 
@@ -188,14 +197,23 @@ impl HeaderData {
         (self.attempts, self.lost_without_progress, self.since) = (1, 0, now);
     }
 
-    fn drive(&mut self, act: &DriverAct, stamp: &Stamp) -> Result<(), HeaderRefusal> {
+    fn drive(&mut self, act: &DriverAct, events: Events, stamp: &Stamp) -> Result<(), HeaderRefusal> {
         // A driver that ended or released the workflow has given up its attempt. Each transition
         // that removes the owner also changes the attempt, so that the attempt alone refuses such a
         // driver. The condition keeps the rule true for headers that no transition writes.
         if self.state.is_final() || self.locked_by.is_none() {
             return Err(HeaderRefusal::Lost);
         }
+        let has_unread = self.signals > events.known;
         match (act, self.state) {
+            // An event came between the query of the run and its end. If the code has not read it,
+            // it is late, and may have a compensation.
+            (DriverAct::Complete { .. } | DriverAct::Fail { .. }, State::Running)
+            | (DriverAct::EndCompensated, State::Compensating)
+                if has_unread =>
+            {
+                return Err(HeaderRefusal::Signalled);
+            }
             (DriverAct::Extend { due, held_since }, _) => {
                 self.next_due = self.next_due.max(*due);
                 // No other driver reads it until it is due, which may be days.
@@ -206,12 +224,12 @@ impl HeaderData {
             }
             (DriverAct::Complete { result, note }, State::Running) => {
                 self.result.clone_from(result);
-                self.end(State::Completed, stamp);
+                self.end(State::Completed, events.owed, stamp);
                 self.reason = note.as_deref().map(cut);
             }
             (DriverAct::Fail { result }, State::Running) => {
                 self.result = Some(result.clone());
-                self.end(State::Failed, stamp);
+                self.end(State::Failed, events.owed, stamp);
             }
             (DriverAct::Compensate { result, reason }, State::Running) => {
                 self.state = State::Compensating;
@@ -226,21 +244,22 @@ impl HeaderData {
                 self.lost_in_all = 0;
             }
             (DriverAct::EndCompensated, State::Compensating) => {
-                self.end(self.ending.unwrap_or(State::Cancelled), stamp);
+                self.end(self.ending.unwrap_or(State::Cancelled), events.owed, stamp);
             }
-            // The outcome that it stopped for was reported, or another outcome: the next run finds
-            // out.
+            // The outcome that it stopped for was reported, or another outcome, or an event came
+            // after its query: the next run finds out.
             (DriverAct::Release { .. } | DriverAct::Quarantine { waits_for: Some(_), .. }, _)
-                if self.reported =>
+                if self.reported || has_unread =>
             {
                 self.due_now(stamp);
             }
-            (DriverAct::Release { at, pause, reason, progressed, failing_after }, _) => {
+            (DriverAct::Release { at, pause, reason, progressed, failing_after, waits }, _) => {
                 if matches!(pause, Pause::Failed | Pause::BrokenOff) {
                     self.failed(reason, stamp);
                 }
                 self.release(*at, *pause, *progressed, stamp);
                 self.reason = Some(cut(reason));
+                self.waits.clone_from(waits);
                 let failing = time::after(self.since, *failing_after) <= stamp.now;
                 self.listed = Some(if failing { List::Failing } else { List::Unfinished });
             }
@@ -303,9 +322,10 @@ impl HeaderData {
                 });
                 // Everything, and not only what came after its end.
                 (self.ended, self.closed_after) = (None, None);
+                self.stands = false;
             }
             OperatorAct::Close { seen } if was_quarantined => {
-                self.end(self.ending.unwrap_or(ending), stamp);
+                self.end(self.ending.unwrap_or(ending), false, stamp);
                 (self.closed, self.closed_after) = (true, Some(seen));
             }
             OperatorAct::Close { .. } => return Err(HeaderRefusal::NotPossible),
@@ -371,17 +391,42 @@ impl HeaderData {
                 self.ending = Some(self.ending.unwrap_or(State::Cancelled));
                 self.due_now(stamp);
             }
-            ended @ (State::Completed | State::Failed | State::Cancelled) => {
-                self.state = State::Compensating;
-                self.ending = Some(ended);
-                self.due_now(stamp);
-                // An operator may have repaired what would be compensated again.
-                if std::mem::take(&mut self.closed) {
-                    self.listed = Some(List::Quarantine);
-                }
-            }
+            ended @ (State::Completed | State::Failed | State::Cancelled) => self.reopen(ended, stamp),
         }
+        // An effect that should not stand may change what callers receive; a late event does not.
+        self.stands = false;
         self.reason = Some(WHY.to_owned());
+        Ok(())
+    }
+
+    /// It ended so, and something that came late is to be compensated.
+    fn reopen(&mut self, ended: State, stamp: &Stamp) {
+        self.state = State::Compensating;
+        self.ending = Some(ended);
+        self.due_now(stamp);
+        // An operator may have repaired what would be compensated again.
+        if std::mem::take(&mut self.closed) {
+            self.listed = Some(List::Quarantine);
+        }
+    }
+
+    /// A driver that is at work compares the number of signals with the events that it has read. A
+    /// workflow in quarantine stays there, and the backoff of a retry is not cut short: the next
+    /// run finds the event.
+    fn signalled(&mut self, is_waited_for: bool, owed: bool, stamp: &Stamp) -> Result<(), HeaderRefusal> {
+        if self.state == State::Reaping {
+            return Err(HeaderRefusal::NotPossible);
+        }
+        self.signals = self.signals.saturating_add(1);
+        let quarantined = self.listed == Some(List::Quarantine);
+        if self.state.is_final() {
+            if owed {
+                self.reopen(self.state, stamp);
+                self.stands = true;
+            }
+        } else if (is_waited_for || owed) && self.locked_by.is_none() && !quarantined {
+            self.due_now(stamp);
+        }
         Ok(())
     }
 
@@ -396,6 +441,7 @@ impl HeaderData {
             }
             _ => {}
         }
+        self.stands = false;
         let reason =
             "a step may have happened twice: two outcomes came, and the provider did not recognise the key";
         self.quarantine(reason.to_owned(), None, stamp);
@@ -426,10 +472,20 @@ impl HeaderData {
         self.next_due = at;
         self.attempt.clone_from(&stamp.attempt);
         self.locked_by = None;
-        self.reported = false;
+        (self.reported, self.waits) = (false, None);
     }
 
-    fn end(&mut self, state: State, stamp: &Stamp) {
+    /// `owed`: a late event has a compensation. A completer runs it, and callers receive the
+    /// outcome meanwhile.
+    fn end(&mut self, state: State, owed: bool, stamp: &Stamp) {
+        if owed {
+            self.due_now(stamp);
+            self.lost_in_all = 0;
+            (self.state, self.ending, self.stands) = (State::Compensating, Some(state), true);
+            self.ended = Some(stamp.now);
+            return;
+        }
+        self.stands = false;
         let (listed, due) = match self.retention {
             Retention::For(kept) => (Some(List::Finished), time::after(stamp.now, kept)),
             Retention::Forever => (None, stamp.now),

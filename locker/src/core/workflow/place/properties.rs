@@ -35,6 +35,9 @@ fn stored_forms_keep_their_texts() {
         ("compensation/charge v2 v1", compensation(again, false, Some(former))),
         ("compensation/charge v2 v1 0a1b2c3d4e", compensation(again, false, Some(second))),
         ("once", Place::Shared),
+        ("event/paid#7", Place::Event("paid#7")),
+        ("~event/paid 0a1b2c3d4e", Place::Surplus { event: "paid", digest: "0a1b2c3d4e" }),
+        ("compensation-late/event:paid", compensation(Effect { step: "event:paid", version: 1 }, true, None)),
         (
             "message/00000002/001/reserve",
             message(MessagePlace::Step { number: 2, position: 1, step: "reserve" }),
@@ -105,6 +108,9 @@ fn names_for_providers_and_operators_stay() {
         ("compensation/charge v2", "charge v2~compensate", "compensation:charge v2"),
         ("compensation-late/charge", "charge~compensate-late", "compensation-late:charge"),
         ("compensation/charge v2 v1", "charge v2~compensate", "compensation:charge v2 v1"),
+        ("compensation-late/event:paid", "event:paid~compensate-late", "compensation-late:event:paid"),
+        ("event/paid", "", "event:paid"),
+        ("~event/paid 0a1b", "", "event:paid 0a1b"),
         ("once", "", "once"),
         ("#", "", "#"),
     ] {
@@ -144,6 +150,12 @@ fn unknown_forms_are_invalid_records() {
         "message/001795259349120/001/d1",
         "message/00000000000000002/001/reserve",
         "heard/",
+        "event/",
+        "event/paid 0a1b",
+        "event/a~b",
+        "~event/paid",
+        "~event/paid x",
+        "~event/paid 0a 0b",
         "~ledger/yesterday",
         "~audit/2026-11-21T11:09:09.120Z",
     ] {
@@ -187,6 +199,12 @@ fn shown_name_of_a_step_is_read_back() {
     for (shown, place) in [
         ("charge", Place::Step("charge")),
         ("fund#7", Place::Step("fund#7")),
+        ("event:paid", Place::Event("paid")),
+        ("event:paid 0a1b", Place::Surplus { event: "paid", digest: "0a1b" }),
+        (
+            "compensation-late:event:paid",
+            compensation(Undo { effect: Effect { step: "event:paid", version: 1 }, late: true }),
+        ),
         ("compensation:charge", compensation(of(1, false))),
         ("compensation:charge v2", compensation(of(2, false))),
         ("compensation-late:charge", compensation(of(1, true))),
@@ -206,6 +224,10 @@ fn shown_name_of_a_step_is_read_back() {
         "compensation:charge v1",
         "compensation:charge v2 v1",
         "compensation:compensation:charge",
+        "event:",
+        "event:a~b",
+        "event:event:paid",
+        "event:paid x",
         "refund~in~charge",
         "refund~in~compensation:charge v1",
         "a/b~in~compensation:charge",
@@ -216,6 +238,7 @@ fn shown_name_of_a_step_is_read_back() {
     }
 }
 
+// A name does not end with `#`.
 const NAME: &str = "[!-.0-9:-}]{0,39}[$-.0-9:-}]";
 
 fn a_time() -> impl Strategy<Value = DateTime<Utc>> {
@@ -251,6 +274,10 @@ fn each_place(
     check(Place::Message(MessagePlace::Step { number, position, step: one }))?;
     check(Place::Message(MessagePlace::Outbox { millis, number, position, attempt: id }))?;
     check(Place::Message(MessagePlace::Dead { millis, identity: id }))?;
+    check(Place::Event(one))?;
+    if let Some(digest) = digest {
+        check(Place::Surplus { event: one, digest })?;
+    }
     check(Place::Received)?;
     check(Place::Latest)?;
     check(Place::Number)?;
@@ -275,6 +302,8 @@ proptest! {
             let is_step = matches!(
                 place,
                 Place::Step(_)
+                    | Place::Event(_)
+                    | Place::Surplus { .. }
                     | Place::Nested { former: None, .. }
                     | Place::Compensation { former: None, .. }
             );
@@ -314,7 +343,7 @@ proptest! {
 
     #[test]
     fn any_text_is_a_place_or_an_error_and_never_another_text(
-        kind in "(|#|step/|compensation/|compensation-late/|message/|heard/|~ledger/|~audit/|#input/)",
+        kind in "(|#|step/|compensation/|compensation-late/|message/|heard/|event/|~event/|~ledger/|~audit/|#input/)",
         rest in "[a-c0-9v~ /:#]{0,30}",
     ) {
         let text = format!("{kind}{rest}");

@@ -9,7 +9,7 @@ use crate::core::answer::{Body, Codec};
 use crate::core::time;
 use crate::core::workflow::compensation::{self, Compensated, Owed};
 use crate::core::workflow::decide::Found;
-use crate::core::workflow::header::{Claim, DriverAct, HeaderEvent, Pause};
+use crate::core::workflow::header::{Claim, DriverAct, Events, HeaderEvent, Pause};
 use crate::core::workflow::place::{Effect, Undo};
 use crate::core::workflow::step::{
     Begin, Decision, End, Happened, HolderAct, NewStep, Outcome, Placed, RecordId, Report, Seen, StepEvent,
@@ -199,9 +199,14 @@ impl World {
                         reason,
                         progressed: false,
                         failing_after: Duration::from_secs(3600),
+                        waits: None,
                     },
                 };
-                world.write_header(&HeaderEvent::Driver { attempt: attempt.clone(), act });
+                world.write_header(&HeaderEvent::Driver {
+                    attempt: attempt.clone(),
+                    events: Events::default(),
+                    act,
+                });
                 Ok(At::Out)
             }),
             At::Backward { attempt } => then("reads what to compensate", &|world| {
@@ -285,14 +290,14 @@ impl World {
             return self.fail(attempt);
         }
         let act = DriverAct::Complete { result: None, note: None };
-        self.write_header(&HeaderEvent::Driver { attempt, act });
+        self.write_header(&HeaderEvent::Driver { attempt, events: Events::default(), act });
         At::Out
     }
 
     fn fail(&mut self, attempt: String) -> At {
         let result = Body::Beside { codec: Codec::Json, id: "failure".to_owned(), bytes: 1 };
         let act = DriverAct::Compensate { result, reason: "declined".to_owned() };
-        if self.write_header(&HeaderEvent::Driver { attempt, act }) {
+        if self.write_header(&HeaderEvent::Driver { attempt, events: Events::default(), act }) {
             return At::Backward { attempt: self.header.attempt.clone() };
         }
         At::Out
@@ -355,7 +360,11 @@ impl World {
             if self.header.is_forward() && self.header.attempt == attempt {
                 return At::Forward { attempt, next: usize::MAX };
             }
-            self.write_header(&HeaderEvent::Driver { attempt, act: DriverAct::EndCompensated });
+            self.write_header(&HeaderEvent::Driver {
+                attempt,
+                events: Events::default(),
+                act: DriverAct::EndCompensated,
+            });
             return At::Out;
         }
         let step = steps.remove(0);

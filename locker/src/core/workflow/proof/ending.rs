@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use super::page::Table;
 use super::sample::{SKEW, at, stamp, step};
 use crate::core::workflow::ending::{Effect, Ending, Need, NeedKind, Outlook, Returned, ending};
-use crate::core::workflow::header::Pause;
+use crate::core::workflow::header::{Awaited, Pause, Waits};
 use crate::core::workflow::step::{Begin, NewStep, Placed, StepKind, StepRecord};
 
 const NOW: i64 = 100;
@@ -56,8 +56,8 @@ fn branch(name: &str, step: &str, due: i64) -> (Option<Effect>, Option<Need>) {
         "another driver may be at it" => (effect(Outlook::AtWork(at(due))), retry(false)),
         "failed, tried again later" => (None, retry(true)),
         "DynamoDB cannot be reached" => (None, retry(false)),
-        "waits on purpose" => (None, need(NeedKind::Wait { until: at(due) })),
-        "waits for a report" => (effect(Outlook::InDoubt), need(NeedKind::Wait { until: at(due) })),
+        "waits on purpose" => (None, need(NeedKind::Wait { until: at(due), on: None })),
+        "waits for a report" => (effect(Outlook::InDoubt), need(NeedKind::Wait { until: at(due), on: None })),
         "needs an operator" => (None, operator()),
         "the workflow is lost" => (None, need(NeedKind::Lost)),
         _ => (None, None),
@@ -167,7 +167,7 @@ fn earliest_time_of_all_branches_wakes_the_workflow() {
     let due = |name: &str, due: i64| -> Option<DateTime<Utc>> {
         let (effect, need) = branch(name, "charge", due);
         match (need.map(|need| need.kind), effect.map(|effect| effect.outlook)) {
-            (Some(NeedKind::Wait { until }), _) => Some(until),
+            (Some(NeedKind::Wait { until, .. }), _) => Some(until),
             (Some(NeedKind::Retry { at, .. }), _) | (None, Some(Outlook::AtWork(at))) => Some(at),
             (Some(NeedKind::InDoubt { .. }), _) => Some(at(NOW)),
             _ => None,
@@ -219,6 +219,32 @@ fn once_steps_and_compensations_are_effects() {
         let effect = Effect::of(&Placed::own(record), None, at(NOW), SKEW);
         assert_eq!(effect.map(|effect| effect.outlook), is_effect.then_some(Outlook::InDoubt), "{kind:?}");
     }
+}
+
+#[test]
+fn release_names_the_wait_that_ends_first_and_counts_the_others() {
+    let wait = |name: &str, until, place: Option<&str>| Need {
+        place: place.map(str::to_owned),
+        kind: NeedKind::Wait {
+            until: at(until),
+            on: Some(Awaited { name: format!("event:{name}"), since: at(0) }),
+        },
+        reason: String::new(),
+    };
+    let purpose =
+        Need { place: None, kind: NeedKind::Wait { until: at(150), on: None }, reason: String::new() };
+    // The code returns the stop of one of its waits.
+    let needs = [
+        wait("paid", 300, Some("event/paid")),
+        wait("packed", 200, Some("event/packed")),
+        purpose,
+        wait("paid", 300, None),
+    ];
+    let Ending::Release(release) = ending(&[], &needs, Returned::Stopped, at(NOW)) else { panic!("a pause") };
+    let waits = release.waits.expect("it waits for events");
+    assert_eq!((waits.on.name.as_str(), waits.others), ("event:packed", 1));
+    assert_eq!(release.wait, Some(at(150)));
+    assert_eq!(Waits::parse(&waits.to_string()), Some(waits));
 }
 
 #[test]

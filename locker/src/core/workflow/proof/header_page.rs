@@ -7,11 +7,11 @@ use super::sample::{SKEW, at, by, stamp, workflow};
 use crate::core::answer::{Body, Codec};
 use crate::core::workflow::decide::Standing;
 use crate::core::workflow::header::{
-    Claim, DriverAct, Header, HeaderEvent, HeaderRefusal, List, MostCrashes, OperatorAct, Pause, ReaperAct,
-    State as Stored,
+    Claim, DriverAct, Events, Header, HeaderEvent, HeaderRefusal, List, MostCrashes, OperatorAct, Pause,
+    ReaperAct, State as Stored,
 };
 
-const STATES: [&str; 13] = [
+const STATES: [&str; 14] = [
     "driven",
     "overdue",
     "waiting",
@@ -24,10 +24,11 @@ const STATES: [&str; 13] = [
     "failed",
     "cancelled",
     "closed",
+    "ended, late event due",
     "reaping",
 ];
 
-const EVENTS: [&str; 24] = [
+const EVENTS: [&str; 29] = [
     "claim",
     "claim by the same owner",
     "claim after too many crashes",
@@ -35,11 +36,14 @@ const EVENTS: [&str; 24] = [
     "claim for a workflow that had the key before",
     "driver: extends",
     "driver: completes",
+    "driver: completes, an event is not read",
+    "driver: completes, a late event is owed",
     "driver: fails, nothing to compensate",
     "driver: fails, compensates",
     "driver: all is compensated",
     "driver: releases it, to be tried again",
     "driver: waits on purpose",
+    "driver: waits, an event is not read",
     "driver: sets it aside",
     "stale driver: completes",
     "operator: retry",
@@ -49,6 +53,8 @@ const EVENTS: [&str; 24] = [
     "settled",
     "late",
     "twice",
+    "event, waited for",
+    "late event with a compensation",
     "reaper: keeps it",
     "reaper: deletes it",
     "reaper: sets it aside",
@@ -66,8 +72,16 @@ fn answer() -> Body {
     Body::Beside { codec: Codec::Json, id: "answer".to_owned(), bytes: 1 }
 }
 
+/// A driver that has not read an event.
+fn unread(header: &Header, act: DriverAct) -> (Header, HeaderEvent) {
+    let happened = HeaderEvent::Signalled { is_waited_for: false, owed: false };
+    let signalled = header.on(&happened, stamp(at(40), "signal"));
+    (signalled.unwrap_or_else(|_| header.clone()), driver(header, act))
+}
+
 fn driver(header: &Header, act: DriverAct) -> HeaderEvent {
-    HeaderEvent::Driver { attempt: header.attempt.clone(), act }
+    let events = Events { known: header.signals, owed: false };
+    HeaderEvent::Driver { attempt: header.attempt.clone(), events, act }
 }
 
 fn operator(header: &Header, act: OperatorAct) -> HeaderEvent {
@@ -76,7 +90,14 @@ fn operator(header: &Header, act: OperatorAct) -> HeaderEvent {
 
 fn release(pause: Pause, until: DateTime<Utc>) -> DriverAct {
     let failing_after = std::time::Duration::from_secs(3600);
-    DriverAct::Release { at: until, pause, reason: "503".to_owned(), progressed: false, failing_after }
+    DriverAct::Release {
+        at: until,
+        pause,
+        reason: "503".to_owned(),
+        progressed: false,
+        failing_after,
+        waits: None,
+    }
 }
 
 pub(super) fn header_in(state: &str) -> Header {
@@ -102,6 +123,10 @@ pub(super) fn header_in(state: &str) -> Header {
             let cancelled = on(&quarantined, operator(&quarantined, OperatorAct::Compensate));
             let driven = on(&cancelled, claim(&cancelled, false, None));
             on(&driven, driver(&driven, DriverAct::EndCompensated))
+        }
+        "ended, late event due" => {
+            let ended = on(&driven, driver(&driven, DriverAct::Complete { result: None, note: None }));
+            on(&ended, HeaderEvent::Signalled { is_waited_for: false, owed: true })
         }
         "closed" => on(&quarantined, operator(&quarantined, OperatorAct::Close { seen: 9 })),
         _ => {
@@ -135,7 +160,7 @@ fn changed_claim(header: &Header, change: impl FnOnce(&mut Claim)) -> HeaderEven
 }
 
 fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
-    let header = header_in(state);
+    let mut header = header_in(state);
     let now = if state == "overdue" { at(300) } else { at(55) };
     let event = match event {
         "claim" => claim(&header, false, None),
@@ -147,6 +172,16 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
         }
         "driver: extends" => driver(&header, DriverAct::Extend { due: at(900), held_since: None }),
         "driver: completes" => driver(&header, DriverAct::Complete { result: None, note: None }),
+        "driver: completes, an event is not read" => {
+            let (signalled, event) = unread(&header, DriverAct::Complete { result: None, note: None });
+            header = signalled;
+            event
+        }
+        "driver: completes, a late event is owed" => HeaderEvent::Driver {
+            attempt: header.attempt.clone(),
+            events: Events { known: header.signals, owed: true },
+            act: DriverAct::Complete { result: None, note: None },
+        },
         "driver: fails, nothing to compensate" => driver(&header, DriverAct::Fail { result: answer() }),
         "driver: fails, compensates" => {
             driver(&header, DriverAct::Compensate { result: answer(), reason: "declined".to_owned() })
@@ -154,11 +189,17 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
         "driver: all is compensated" => driver(&header, DriverAct::EndCompensated),
         "driver: releases it, to be tried again" => driver(&header, release(Pause::Failed, at(600))),
         "driver: waits on purpose" => driver(&header, release(Pause::Chosen, at(600))),
+        "driver: waits, an event is not read" => {
+            let (signalled, event) = unread(&header, release(Pause::Chosen, at(600)));
+            header = signalled;
+            event
+        }
         "driver: sets it aside" => {
             driver(&header, DriverAct::Quarantine { reason: "odd".to_owned(), waits_for: None })
         }
         "stale driver: completes" => HeaderEvent::Driver {
             attempt: "another".to_owned(),
+            events: Events::default(),
             act: DriverAct::Complete { result: None, note: None },
         },
         "operator: retry" => operator(&header, OperatorAct::Retry),
@@ -170,6 +211,8 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
         "settled" => HeaderEvent::Settled { item: "step/pay".to_owned() },
         "late" => HeaderEvent::Late,
         "twice" => HeaderEvent::Twice,
+        "event, waited for" => HeaderEvent::Signalled { is_waited_for: true, owed: false },
+        "late event with a compensation" => HeaderEvent::Signalled { is_waited_for: false, owed: true },
         "reaper: keeps it" => reaper(&header, ReaperAct::Keep(at(9000))),
         "reaper: deletes it" => reaper(&header, ReaperAct::Delete(at(9000))),
         _ => reaper(&header, ReaperAct::Quarantine { reason: "old".to_owned() }),
@@ -178,6 +221,7 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
         Ok(next) => Ok(state_of(&next, now)),
         Err(HeaderRefusal::Lost) => Err("lost".to_owned()),
         Err(HeaderRefusal::Changed | HeaderRefusal::NotPossible) => Err("·".to_owned()),
+        Err(HeaderRefusal::Signalled) => Err("reads the events".to_owned()),
         Err(HeaderRefusal::Newer(_)) => Err("newer code".to_owned()),
         Err(HeaderRefusal::Standing(standing)) => Err(match standing {
             Standing::Ended => "its outcome",
@@ -202,6 +246,9 @@ fn state_of(header: &Header, now: DateTime<Utc>) -> &'static str {
         (Stored::Completed, ..) => "completed",
         (Stored::Failed, ..) => "failed",
         (Stored::Cancelled, ..) => "cancelled",
+        (Stored::Compensating, Some(List::Unfinished), false) if header.stands && due => {
+            "ended, late event due"
+        }
         (Stored::Running, Some(List::Quarantine), _) => "quarantined",
         (Stored::Running, _, true) if due => "overdue",
         (Stored::Running, _, true) => "driven",

@@ -4,6 +4,8 @@
 
 mod driver;
 mod ending;
+mod event_page;
+mod events_walk;
 mod header_page;
 mod page;
 mod report_page;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{ending, header_page, report_page, step_page};
+use super::{ending, event_page, header_page, report_page, step_page};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/state-machine.md");
 /// Where this half begins; the first one is of tokens.
@@ -32,9 +32,17 @@ const REPORT: &str = "
   changes a workflow that ended.
 ";
 
+const EVENT: &str = "
+- A signal writes the event and the workflow in one transaction. It does not look at the clock: the record decides.
+- *Late* is listed until it is *handled*. If the wait declared a compensation, the compensation runs once.
+- ***Late* next to it**: another event under the name is listed, and has no compensation.
+- *Waits*, *its value*, *no value*: the answer to the code. *Taken* depends on the attempt of the driver, too.
+";
+
 const HEADER: &str = "
 - *Driven*: a driver has it and is not overdue. *Waiting*: for its next run. *Closed*: ended by an operator as it was.
 - *Late*: a step happened that should not stand. *Settled*: a step in doubt has its outcome, for which the workflow may wait.
+- *Ended, late event due*: the outcome stands, and the compensation of a late event is due. *Not read*: since the query of the driver.
 - A *stale* driver, operator or reaper acts on an attempt or a revision that is no longer the stored one.
 ";
 
@@ -59,9 +67,10 @@ const MESSAGE: &str = "
 #[test]
 fn the_second_half_of_the_page_is_what_the_transitions_do() {
     let half = format!(
-        "{BEGINS}{INTRODUCTION}## A step\n\n{}{STEP}\n## A report of an outcome\n\n{}{REPORT}\n## A workflow\n\n{}{HEADER}\n## The end of a run\n\n{}{ENDING}\n## A message\n\n{}{MESSAGE}",
+        "{BEGINS}{INTRODUCTION}## A step\n\n{}{STEP}\n## A report of an outcome\n\n{}{REPORT}\n## An event from outside\n\n{}{EVENT}\n## A workflow\n\n{}{HEADER}\n## The end of a run\n\n{}{ENDING}\n## A message\n\n{}{MESSAGE}",
         table(&step_page::table()),
         table(&report_page::table()),
+        table(&event_page::table()),
         table(&header_page::table()),
         table(&ending::table()),
         table(&crate::core::message::proof::table()),

@@ -9,7 +9,7 @@ use crate::core::time;
 use crate::core::workflow::compensation::{self, Compensated, Owed};
 use crate::core::workflow::decide::{self, Found, Patience, is_exhausted};
 use crate::core::workflow::header::{
-    Claim, DriverAct, Header, HeaderData, HeaderEvent, List, MostCrashes, Pause, ReaperAct, State,
+    Claim, DriverAct, Events, Header, HeaderData, HeaderEvent, List, MostCrashes, Pause, ReaperAct, State,
 };
 use crate::core::workflow::place::{Effect, Former, Place, Undo};
 use crate::core::workflow::step::{
@@ -24,9 +24,10 @@ fn released(header: &Header, pause: Pause, progressed: bool, now: i64) -> Header
         pause,
         reason: "503".to_owned(),
         progressed,
+        waits: None,
         failing_after: Duration::from_secs(3600),
     };
-    let event = HeaderEvent::Driver { attempt: header.attempt.clone(), act };
+    let event = HeaderEvent::Driver { attempt: header.attempt.clone(), events: Events::default(), act };
     header.on(&event, stamp(at(now), "release")).expect("its driver may")
 }
 
@@ -121,7 +122,7 @@ fn compensation_has_attempts_and_time_of_its_own() {
     assert_eq!((late.attempts, late.lost_without_progress, late.since), (2, 2, start()));
     let result = Body::Beside { codec: Codec::Json, id: "failure".to_owned(), bytes: 1 };
     let act = DriverAct::Compensate { result, reason: "declined".to_owned() };
-    let event = HeaderEvent::Driver { attempt: late.attempt.clone(), act };
+    let event = HeaderEvent::Driver { attempt: late.attempt.clone(), events: Events::default(), act };
     let compensating = late.on(&event, stamp(at(40), "fail")).expect("its driver may");
     assert_eq!(
         (compensating.attempts, compensating.lost_without_progress, compensating.since),
@@ -373,7 +374,7 @@ fn quarantine_for_a_step_ends_with_its_report() {
     let listed = |header: &Header, waits_for: Option<&str>| {
         let (reason, waits_for) = ("in doubt".to_owned(), waits_for.map(str::to_owned));
         let act = DriverAct::Quarantine { reason, waits_for };
-        let event = HeaderEvent::Driver { attempt: header.attempt.clone(), act };
+        let event = HeaderEvent::Driver { attempt: header.attempt.clone(), events: Events::default(), act };
         header.on(&event, stamp(at(5), "stop")).expect("its driver may").listed
     };
     assert_eq!(listed(&before, Some("step/pay")), Some(List::Quarantine));
@@ -407,7 +408,7 @@ fn only_runs_that_fail_are_kept_with_their_cause() {
 fn deletion_remembers_how_the_workflow_ended() {
     let running = workflow(Some("machine"), "start");
     let act = DriverAct::Complete { result: None, note: None };
-    let event = HeaderEvent::Driver { attempt: running.attempt.clone(), act };
+    let event = HeaderEvent::Driver { attempt: running.attempt.clone(), events: Events::default(), act };
     let ended = running.on(&event, stamp(at(1), "end")).expect("its driver may");
     let reaped = |header: &Header, now| {
         let act = ReaperAct::Delete(at(now + 60));

@@ -52,13 +52,13 @@ pub(super) fn workflow(owner: Option<&str>, id: &str) -> Header {
     Header::started(new, stamp(start(), id))
 }
 
+pub(super) fn undo() -> Intent {
+    Intent { name: "undo".to_owned(), input: Private("null".to_owned()), recognised: 0 }
+}
+
 pub(super) fn step(name: &str, owner: &str, number: u32) -> NewStep {
     NewStep {
-        compensation: Some(Intent {
-            name: "undo".to_owned(),
-            input: Private("null".to_owned()),
-            recognised: 0,
-        }),
+        compensation: Some(undo()),
         ..NewStep::of(RecordId::step("order/7", name), StepKind::Once, owner.to_owned(), start(), number)
     }
 }

@@ -183,20 +183,25 @@ impl World {
             "{} {:?} {:?} {:?} {:?} {} {}",
             self.jumps, self.header, self.records, self.drivers, self.provider, self.cancels, self.words
         );
-        let mut numbered = String::with_capacity(text.len());
-        let mut ids: Vec<&str> = Vec::new();
-        let mut rest = text.as_str();
-        while let Some(found) = rest.find("id-") {
-            let (before, from) = rest.split_at(found);
-            let (id, after) = from.split_at("id-0000".len());
-            let number = ids.iter().position(|known| *known == id).unwrap_or_else(|| {
-                ids.push(id);
-                ids.len() - 1
-            });
-            write!(numbered, "{before}<{number}>").expect("a string");
-            rest = after;
-        }
-        numbered.push_str(rest);
-        numbered
+        numbered(&text)
     }
+}
+
+/// The same text for texts that differ in nothing but their ids.
+pub(super) fn numbered(text: &str) -> String {
+    let mut numbered = String::with_capacity(text.len());
+    let mut ids: Vec<&str> = Vec::new();
+    let mut rest = text;
+    while let Some(found) = rest.find("id-") {
+        let (before, from) = rest.split_at(found);
+        let (id, after) = from.split_at("id-0000".len());
+        let number = ids.iter().position(|known| *known == id).unwrap_or_else(|| {
+            ids.push(id);
+            ids.len() - 1
+        });
+        write!(numbered, "{before}<{number}>").expect("a string");
+        rest = after;
+    }
+    numbered.push_str(rest);
+    numbered
 }

@@ -8,7 +8,7 @@ use super::Reaper;
 use crate::core::answer::Body;
 use crate::core::workflow::header::Header;
 use crate::core::workflow::place::{HEADER, Place};
-use crate::core::workflow::step::StepRecord;
+use crate::core::workflow::step::RecordId;
 use crate::error::Error;
 use crate::store::{Everything, Guard, LedgerEntry, ledger_item};
 
@@ -27,7 +27,10 @@ impl Reaper {
         // If the response is lost, the next run finds the header unchanged and puts it again.
         let item = || ledger_item(&entry);
         Box::pin(store.put_item("write the ledger record", &item, None, Guard::None, until)).await?;
-        self.erase_records(&all.records).await?;
+        let surplus = self.surplus(header).await?;
+        let steps = all.records.iter().map(|record| (&record.id, &record.revision));
+        let events = all.events.iter().chain(&surplus).map(|event| (&event.id, &event.revision));
+        self.erase_records(steps.chain(events)).await?;
         // Ids of answers and inputs are never reused, and places of causes contain the start.
         // Another input may belong to the next start.
         let input = match &header.input {
@@ -54,13 +57,16 @@ impl Reaper {
     ///
     /// A batch takes no conditions, and a transaction costs twice the write units, which cost more
     /// than requests do. So they are single requests side by side.
-    async fn erase_records(&self, records: &[StepRecord]) -> Result<(), Error> {
+    async fn erase_records<'a>(
+        &self,
+        records: impl Iterator<Item = (&'a RecordId, &'a String)> + Send,
+    ) -> Result<(), Error> {
         let mut deleting = JoinSet::new();
-        for record in records {
+        for (id, revision) in records {
             // Closed by nothing.
             let Ok(turn) = Arc::clone(&self.turns).acquire_owned().await else { break };
             let (context, until) = (self.context.clone(), self.context.until(self.deadline));
-            let (id, revision) = (record.id.clone(), record.revision.clone());
+            let (id, revision) = (id.clone(), revision.clone());
             deleting.spawn(async move {
                 let _turn = turn;
                 let guard = Guard::Revision(&revision);

@@ -1,0 +1,197 @@
+//! Signals: events that a sender gives to a workflow.
+
+use super::{Arrived, EventData, EventRecord, EventState, Identity, LateCause};
+use crate::core::workflow::header::{Header, HeaderEvent, Stamp, State};
+use crate::core::workflow::place::Place;
+use crate::core::workflow::step::RecordId;
+
+/// The answer to a signal. See [`Workflows::signal`](crate::workflow::Workflows::signal).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+#[non_exhaustive]
+pub enum Signalled {
+    /// The event is stored, and the workflow receives it when its code waits for it. If the
+    /// workflow ends before that, the event is late.
+    Accepted,
+    /// The same event was stored before. Nothing was written. **Repeating a signal is harmless.**
+    Duplicate,
+    /// Another event was stored under this name before. This event is stored and listed for an
+    /// operator, and changes nothing.
+    AlreadyGiven,
+    /// The event came after the time of its wait, a cancel or the end. It is stored and listed for
+    /// an operator.
+    #[non_exhaustive]
+    Late {
+        /// Whether the compensation of the wait runs.
+        compensates: bool,
+    },
+    /// No workflow has this key: it has not started, or it was deleted. **Nothing was stored:**
+    /// keep the event, such as by an error to its sender, which then sends it again.
+    NotStarted,
+}
+
+impl Signalled {
+    /// Whether the event is stored. If it is not, send it again.
+    #[must_use]
+    pub const fn is_stored(self) -> bool {
+        !matches!(self, Self::NotStarted)
+    }
+}
+
+/// An event, and the call that gives it.
+#[derive(Debug, Clone)]
+pub(crate) struct Signal {
+    /// The name of the event.
+    pub(crate) name: String,
+    pub(crate) identity: Identity,
+    /// The same for every round of one call.
+    pub(crate) by: String,
+    /// The answer of the write whose reply was lost.
+    pub(crate) answer: Option<Signalled>,
+}
+
+/// The items on which a decision depends, as they were read.
+#[derive(Debug)]
+pub(crate) struct Met {
+    pub(crate) header: Option<Header>,
+    /// The main event of the name.
+    pub(crate) event: Option<EventRecord>,
+    /// Other events of the name. `None`: they were not read.
+    pub(crate) surplus: Option<Vec<EventRecord>>,
+}
+
+/// What to do about a signal.
+#[derive(Debug)]
+pub(crate) enum Decision<'a> {
+    /// Read the other events of the name, and decide again.
+    ReadSurplus,
+    /// Write both over the seen ones, in one transaction.
+    Write {
+        answer: Signalled,
+        event: (Option<&'a EventRecord>, Box<EventRecord>),
+        header: (&'a Header, Box<Header>),
+    },
+    /// Write nothing.
+    Answer(Signalled),
+}
+
+impl Signal {
+    /// Decides about the signal. Total: each signal gets an answer.
+    ///
+    /// **A signal does not look at the clock.** An event that comes before a driver has written
+    /// that the time is past is in time.
+    pub(crate) fn decide<'a>(&self, met: &'a Met, stamp: Stamp) -> Decision<'a> {
+        let Some(header) = met.header.as_ref().filter(|header| header.state != State::Reaping) else {
+            return Decision::Answer(Signalled::NotStarted);
+        };
+        // A record of a former life of the key is written over.
+        let stored = met.event.as_ref().filter(|event| event.is_of(header.created));
+        match stored.map(|stored| (stored, stored.state)) {
+            None if header.state.is_final() => self.arrives(met, header, None, Some(LateCause::End), stamp),
+            // The code may reach its wait later, also the code of a compensation.
+            None => self.arrives(met, header, None, None, stamp),
+            Some((stored, EventState::Waiting)) => {
+                let cause = closed(header, stored);
+                self.arrives(met, header, Some(stored), cause, stamp)
+            }
+            Some((stored, EventState::Expired)) => {
+                self.arrives(met, header, Some(stored), Some(LateCause::Time), stamp)
+            }
+            Some((stored, _)) => self.meets(met, header, stored, stamp),
+        }
+    }
+
+    /// The event of the name came.
+    fn arrives<'a>(
+        &self,
+        met: &'a Met,
+        header: &'a Header,
+        stored: Option<&EventRecord>,
+        cause: Option<LateCause>,
+        stamp: Stamp,
+    ) -> Decision<'a> {
+        let id = RecordId::at(&header.workflow, Place::Event(&self.name));
+        let mut next = self.record(header, id, cause, &stamp);
+        next.wait = stored.and_then(|stored| stored.wait.clone());
+        let next = EventRecord(next);
+        let is_waited_for = stored.is_some_and(|stored| stored.state == EventState::Waiting);
+        let owed = next.owed().is_some();
+        let answer =
+            if cause.is_some() { Signalled::Late { compensates: owed } } else { Signalled::Accepted };
+        let happened = HeaderEvent::Signalled { is_waited_for: is_waited_for && cause.is_none(), owed };
+        write(answer, (met.event.as_ref(), next), header, &happened, stamp)
+    }
+
+    /// The name has its event.
+    fn meets<'a>(
+        &self,
+        met: &'a Met,
+        header: &'a Header,
+        stored: &EventRecord,
+        stamp: Stamp,
+    ) -> Decision<'a> {
+        if let Some(answer) = self.recognised(stored) {
+            return Decision::Answer(answer);
+        }
+        let Some(surplus) = &met.surplus else { return Decision::ReadSurplus };
+        let of_this_life = surplus.iter().filter(|event| event.is_of(header.created));
+        if let Some(answer) = of_this_life.clone().find_map(|event| self.recognised(event)) {
+            return Decision::Answer(answer);
+        }
+        let digest = self.identity.digest();
+        let id = RecordId::at(&header.workflow, Place::Surplus { event: &self.name, digest: &digest });
+        let over = surplus.iter().find(|event| event.id == id);
+        let next = EventRecord(self.record(header, id, Some(LateCause::Another), &stamp));
+        write(Signalled::AlreadyGiven, (over, next), header, &HeaderEvent::Surplus, stamp)
+    }
+
+    /// The answer to an event that is stored already. After a lost reply, the sender finds its own
+    /// event.
+    fn recognised(&self, stored: &EventRecord) -> Option<Signalled> {
+        let arrived = stored.arrived.as_ref()?;
+        match self.answer {
+            Some(answer) if arrived.by == self.by => Some(answer),
+            _ => arrived.identity.same(&self.identity).then_some(Signalled::Duplicate),
+        }
+    }
+
+    fn record(&self, header: &Header, id: RecordId, cause: Option<LateCause>, stamp: &Stamp) -> EventData {
+        EventData {
+            id,
+            workflow_name: header.name.clone(),
+            run: header.created,
+            state: if cause.is_some() { EventState::Late } else { EventState::Given },
+            revision: stamp.revision.clone(),
+            wait: None,
+            arrived: Some(Arrived { identity: self.identity.clone(), at: stamp.now, by: self.by.clone() }),
+            cause,
+            ended_by: None,
+        }
+    }
+}
+
+/// Why a wait is closed. `None`: it is open. One write of the header closes all waits.
+fn closed(header: &Header, stored: &EventRecord) -> Option<LateCause> {
+    let of_compensation = stored.wait.as_ref().is_some_and(|wait| wait.of_compensation);
+    match header.state {
+        State::Running => None,
+        State::Compensating if of_compensation => None,
+        State::Compensating if header.ended.is_none() => Some(LateCause::Cancel),
+        _ => Some(LateCause::End),
+    }
+}
+
+fn write<'a>(
+    answer: Signalled,
+    (over, next): (Option<&'a EventRecord>, EventRecord),
+    header: &'a Header,
+    happened: &HeaderEvent,
+    stamp: Stamp,
+) -> Decision<'a> {
+    match header.on(happened, stamp) {
+        Ok(then) => {
+            Decision::Write { answer, event: (over, Box::new(next)), header: (header, Box::new(then)) }
+        }
+        Err(_) => Decision::Answer(Signalled::NotStarted),
+    }
+}

@@ -1,0 +1,234 @@
+//! Everything that can happen to an event, in every state of its record.
+
+use super::header_page::header_in;
+use super::page::{Table, cell};
+use super::sample::{at, result, stamp, start, undo};
+use crate::core::workflow::event::{
+    Decision, EventAct, EventRecord, EventRefusal, EventState, Identity, Met, NewWait, Reached, Signal,
+    Signalled,
+};
+use crate::core::workflow::header::{Header, HeaderEvent, OperatorAct};
+use crate::core::workflow::place::Place;
+use crate::core::workflow::step::RecordId;
+
+const STATES: [&str; 8] =
+    ["no record", "waiting", "waiting, of a compensation", "given", "taken", "expired", "late", "handled"];
+
+/// The headers that a signal meets.
+const HEADERS: [(&str, &str); 4] = [
+    ("signal, workflow runs forward", "waiting"),
+    ("signal, workflow is compensated", "compensating, due"),
+    ("signal, workflow has ended", "completed"),
+    ("signal, workflow is deleted", "reaping"),
+];
+
+pub(super) fn event(id: Option<&str>, value: &str) -> Identity {
+    Identity { id: id.map(str::to_owned), value: result(value) }
+}
+
+pub(super) fn signal(identity: Identity, by: &str) -> Signal {
+    Signal { name: "paid".to_owned(), identity, by: by.to_owned(), answer: None }
+}
+
+pub(super) fn new_wait(of_compensation: bool) -> NewWait {
+    NewWait {
+        id: RecordId::at("order/7", Place::Event("paid")),
+        workflow_name: "order".to_owned(),
+        run: start(),
+        until: at(600),
+        of_compensation,
+        on_late: Some(undo()),
+    }
+}
+
+fn given(over: Option<EventRecord>, header: &str) -> EventRecord {
+    let met = Met { header: Some(header_in(header)), event: over, surplus: None };
+    match signal(event(Some("1"), "paid"), "a-1").decide(&met, stamp(at(50), "given")) {
+        Decision::Write { event: (_, next), .. } => *next,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn record_in(state: &str) -> Option<EventRecord> {
+    let waiting = |of_compensation| {
+        EventRecord::wait(None, &new_wait(of_compensation), stamp(at(5), "wait")).expect("no record")
+    };
+    let on = |record: EventRecord, act, now| {
+        record.on(&record.revision, &act, stamp(at(now), "on")).expect("a way there")
+    };
+    let by = || "run-1".to_owned();
+    let late = || given(Some(on(waiting(false), EventAct::Expire { by: by() }, 700)), "waiting");
+    Some(match state {
+        "waiting" => waiting(false),
+        "waiting, of a compensation" => waiting(true),
+        "given" => given(Some(waiting(false)), "waiting"),
+        "taken" => on(given(Some(waiting(false)), "waiting"), EventAct::Take { by: by() }, 60),
+        "expired" => on(waiting(false), EventAct::Expire { by: by() }, 700),
+        "late" => late(),
+        "handled" => on(late(), EventAct::Handle, 800),
+        _ => return None,
+    })
+}
+
+fn state_of(record: &EventRecord) -> &'static str {
+    match (record.state, record.wait.as_ref().is_some_and(|wait| wait.of_compensation)) {
+        (EventState::Waiting, true) => "waiting, of a compensation",
+        (state, _) => state.as_str(),
+    }
+}
+
+type Row = (&'static str, Box<dyn Fn(&str) -> Result<&'static str, String>>);
+
+fn rows() -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for (name, header) in HEADERS {
+        rows.push((name, Box::new(move |state| signalled(state, header, &event(Some("1"), "paid")))));
+    }
+    let other = |state: &str| signalled(state, "waiting", &event(Some("2"), "paid"));
+    rows.push(("another event, workflow runs forward", Box::new(other)));
+    rows.push(("code reaches its wait in time", Box::new(|state| reached(state, 50))));
+    rows.push(("code reaches its wait, the time is past", Box::new(|state| reached(state, 700))));
+    rows.push(("the workflow ends", Box::new(|state| acted(state, &EventAct::Leave))));
+    rows.push(("its compensation is complete", Box::new(|state| acted(state, &EventAct::Handle))));
+    rows
+}
+
+pub(super) fn table() -> Table {
+    let rows = rows()
+        .into_iter()
+        .map(|(name, come_of)| (name, STATES.iter().map(|state| cell(state, come_of(state))).collect()));
+    Table { states: STATES.to_vec(), rows: rows.collect() }
+}
+
+fn signalled(state: &str, header: &str, identity: &Identity) -> Result<&'static str, String> {
+    let met = Met { header: Some(header_in(header)), event: record_in(state), surplus: Some(Vec::new()) };
+    match signal(identity.clone(), "a-2").decide(&met, stamp(at(55), "signal")) {
+        Decision::Write { answer: Signalled::AlreadyGiven, .. } => Err("**late** next to it".to_owned()),
+        Decision::Write { event: (_, next), .. } => Ok(state_of(&next)),
+        Decision::Answer(Signalled::Duplicate) => Err("duplicate".to_owned()),
+        Decision::Answer(Signalled::NotStarted) => Err("not started".to_owned()),
+        other => panic!("{state}, {header}: {other:?}"),
+    }
+}
+
+fn reached(state: &str, now: i64) -> Result<&'static str, String> {
+    let record = record_in(state);
+    let stamp = stamp(at(now), "reached");
+    let on = |act| {
+        let record = record.clone().expect("a record");
+        let next = record.on(&record.revision.clone(), &act, stamp.clone()).expect("it is allowed");
+        state_of(&next)
+    };
+    let by = "run-2".to_owned();
+    match Reached::of(record.as_ref(), at(now)) {
+        Reached::Begin => Ok("waiting"),
+        Reached::Wait(_) => Err("waits".to_owned()),
+        Reached::Expire => Ok(on(EventAct::Expire { by })),
+        Reached::Take => Ok(on(EventAct::Take { by })),
+        Reached::Return => Err("its value".to_owned()),
+        Reached::Nothing => Err("no value".to_owned()),
+    }
+}
+
+fn acted(state: &str, act: &EventAct) -> Result<&'static str, String> {
+    let record = record_in(state).ok_or("·")?;
+    match record.on(&record.revision, act, stamp(at(900), "act")) {
+        Ok(next) => Ok(state_of(&next)),
+        Err(EventRefusal::Found(_) | EventRefusal::Changed) => Err("·".to_owned()),
+    }
+}
+
+#[test]
+fn late_events_state_why_they_are_late() {
+    let cause = |state: &str, header: &str| {
+        let met = Met { header: Some(header_in(header)), event: record_in(state), surplus: Some(Vec::new()) };
+        match signal(event(Some("2"), "paid"), "a-2").decide(&met, stamp(at(55), "signal")) {
+            Decision::Write { event: (_, next), answer, .. } => {
+                (next.cause.map(|cause| cause.as_str()), answer)
+            }
+            other => panic!("{state}, {header}: {other:?}"),
+        }
+    };
+    let late = |compensates| Signalled::Late { compensates };
+    assert_eq!(cause("expired", "waiting"), (Some("after its time"), late(true)));
+    assert_eq!(cause("waiting", "compensating, due"), (Some("after the cancel"), late(true)));
+    assert_eq!(cause("waiting", "completed"), (Some("after the end"), late(true)));
+    assert_eq!(cause("no record", "completed"), (Some("after the end"), late(false)));
+    assert_eq!(cause("waiting", "ended, late event due"), (Some("after the end"), late(true)));
+    assert_eq!(cause("given", "waiting"), (Some("another event under this name"), Signalled::AlreadyGiven));
+    assert_eq!(cause("waiting, of a compensation", "ended, late event due"), (None, Signalled::Accepted));
+    let left =
+        record_in("given").map(|given| given.on(&given.revision, &EventAct::Leave, stamp(at(60), "end")));
+    let left = left.expect("a record").expect("it is allowed");
+    assert_eq!(
+        (left.cause.map(|cause| cause.as_str()), left.owed().is_some()),
+        (Some("not read before the end"), true)
+    );
+}
+
+#[test]
+fn record_of_a_former_life_is_no_event() {
+    let mut header = Header::clone(&header_in("waiting"));
+    let mut data = crate::core::workflow::header::HeaderData::clone(&header);
+    data.created = at(1000);
+    header = Header::stored(data);
+    for state in STATES.into_iter().skip(1) {
+        let met = Met { header: Some(header.clone()), event: record_in(state), surplus: None };
+        let decided = signal(event(Some("1"), "paid"), "a-2").decide(&met, stamp(at(1055), "signal"));
+        let Decision::Write { answer: Signalled::Accepted, event: (Some(_), next), .. } = decided else {
+            panic!("{state}: {decided:?}")
+        };
+        assert_eq!((next.run, next.wait.is_none()), (at(1000), true), "{state}");
+        let new = NewWait { run: at(1000), ..new_wait(false) };
+        assert!(EventRecord::wait(record_in(state).as_ref(), &new, stamp(at(1001), "w")).is_ok(), "{state}");
+    }
+}
+
+#[test]
+fn act_on_a_changed_record_is_refused() {
+    for state in STATES {
+        let Some(record) = record_in(state) else { continue };
+        for act in [EventAct::Leave, EventAct::Handle, EventAct::Take { by: String::new() }] {
+            let refused = record.on("another", &act, stamp(at(900), "act"));
+            assert_eq!(refused.err(), Some(EventRefusal::Changed), "{state}: {act:?}");
+        }
+    }
+}
+
+#[test]
+fn wait_over_any_record_is_refused() {
+    for state in STATES.into_iter().skip(1) {
+        let refused = EventRecord::wait(record_in(state).as_ref(), &new_wait(false), stamp(at(60), "wait"));
+        assert!(matches!(refused, Err(EventRefusal::Found(_))), "{state}");
+    }
+}
+
+#[test]
+fn sender_recognises_its_own_event_after_a_lost_reply() {
+    let mut again = signal(event(None, "paid"), "a-1");
+    for (state, first) in [("given", Signalled::Accepted), ("late", Signalled::Late { compensates: true })] {
+        let met = Met { header: Some(header_in("waiting")), event: record_in(state), surplus: None };
+        again.answer = Some(first);
+        let Decision::Answer(answer) = again.decide(&met, stamp(at(60), "again")) else { panic!("{state}") };
+        assert_eq!(answer, first);
+        again.answer = None;
+        let Decision::Answer(answer) = again.decide(&met, stamp(at(60), "again")) else { panic!("{state}") };
+        assert_eq!(answer, Signalled::Duplicate);
+    }
+}
+
+#[test]
+fn late_event_leaves_the_outcome() {
+    let ended = header_in("ended, late event due");
+    assert_eq!(ended.answered().map(|state| state.as_str()), Some("completed"));
+    // An operator's cancel, and an effect that should not stand, may change what callers receive.
+    let cancel = HeaderEvent::Operator {
+        seen: ended.revision.clone(),
+        by: super::sample::by(at(60)),
+        act: OperatorAct::Compensate,
+    };
+    for event in [HeaderEvent::Late, HeaderEvent::Twice, cancel] {
+        let next = ended.on(&event, stamp(at(60), "event")).expect("it is allowed");
+        assert_eq!(next.answered(), None, "{event:?}");
+    }
+}

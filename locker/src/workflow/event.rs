@@ -1,0 +1,321 @@
+//! Events from outside, and how code waits for them.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::future::IntoFuture;
+use std::marker::PhantomData;
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::flow::Flow;
+use super::step::intent::intent;
+use super::stop::{Stop, StopKind};
+use crate::core::answer::{self, AnswerError};
+use crate::core::name;
+use crate::core::time;
+use crate::core::workflow::event::{EventAct, EventRecord, EventRefusal, NewWait, Reached};
+use crate::core::workflow::header::Awaited;
+use crate::core::workflow::place::{Place, shown_event};
+use crate::core::workflow::step::{Intent, RecordId};
+use crate::error::Error;
+use crate::store::{Action, Changed, Versioned, Written};
+
+/// How often the record of an event may change while the code reaches its wait.
+const ROUNDS: usize = 10;
+
+/// An event from outside, by its name: the contract between a workflow and the event's senders.
+///
+/// A workflow has one event of each name. Several events of one kind have an id each, see
+/// [`part`](Self::part).
+///
+/// ```
+/// use locker::workflow::Event;
+///
+/// #[derive(serde::Serialize, serde::Deserialize)]
+/// struct Payment {
+///     cents: u64,
+/// }
+///
+/// const PAID: Event<Payment> = Event::named("paid");
+/// assert_eq!(PAID.part(7).name(), "paid#7");
+/// ```
+pub struct Event<T> {
+    name: Cow<'static, str>,
+    value: PhantomData<fn() -> T>,
+}
+
+impl<T> Event<T> {
+    /// An event with this name: 1 to 200 bytes of printable ASCII, without space, `/` and `~`. An
+    /// invalid name is refused before anything is sent.
+    #[must_use]
+    pub const fn named(name: &'static str) -> Self {
+        Self { name: Cow::Borrowed(name), value: PhantomData }
+    }
+
+    /// One event of several of this kind: `PAID.part(7)` is `paid#7`. The id may contain anything.
+    #[must_use]
+    pub fn part(self, id: impl fmt::Display) -> Self {
+        let name = Cow::Owned(name::with_id(&self.name, &id.to_string()));
+        Self { name, value: PhantomData }
+    }
+
+    /// The name of the event.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+}
+
+impl<T> Clone for Event<T> {
+    fn clone(&self) -> Self {
+        Self { name: self.name.clone(), value: PhantomData }
+    }
+}
+
+impl<T> fmt::Debug for Event<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Event").field(&self.name).finish()
+    }
+}
+
+impl Flow {
+    /// Waits for an event from outside: a webhook, an approval, a message of another service. A
+    /// sender gives it by [`Workflows::signal`](super::Workflows::signal).
+    ///
+    /// The run ends here, and the workflow resumes when the event comes, or after `within`, counted
+    /// from when the code first reaches the wait. An event that comes before the wait is kept for
+    /// it. A wait uses up no attempts, and `within` may be up to 366 days.
+    ///
+    /// Returns the value, or `None` if the time passed first. **The result never changes:** every
+    /// later run receives it, and an event that comes after `None` is late. A late event is listed
+    /// for an operator, and runs the compensation of [`on_late`](Wait::on_late) once.
+    ///
+    /// To wait for the first of several events, use one event with an enum as its value: `select!`
+    /// over waits is decided by the order of its branches, because a wait returns at once.
+    ///
+    /// ```no_run
+    /// # use locker::workflow::{Event, Flow, Stop};
+    /// # use std::time::Duration;
+    /// const APPROVED: Event<bool> = Event::named("approved");
+    ///
+    /// # async fn example(flow: &Flow) -> Result<bool, Stop> {
+    /// let within = Duration::from_secs(30 * 24 * 60 * 60);
+    /// Ok(flow.wait_for(APPROVED, within).await?.unwrap_or(false))
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`Stop`] until the event or the time; pass it on. If the code cannot read the value, the
+    /// workflow is quarantined, and the event stays stored for code that can.
+    ///
+    /// # Cost
+    ///
+    /// Reached first: 1 request and 1 write unit, and then the end of the run. With the event: 1
+    /// request and 4 write units. Without it, after its time: 1 request and 1 write unit. After
+    /// that: nothing.
+    ///
+    /// # Crash window
+    ///
+    /// None: the value is returned once it is recorded that the code has it.
+    pub fn wait_for<T>(&self, event: Event<T>, within: Duration) -> Wait<'_, T>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        Wait { flow: self, event, within, on_late: None }
+    }
+}
+
+/// A wait for an event. See [`Flow::wait_for`].
+#[must_use = "a wait does nothing until it is awaited"]
+pub struct Wait<'a, T> {
+    flow: &'a Flow,
+    event: Event<T>,
+    within: Duration,
+    on_late: Option<Result<Intent, StopKind>>,
+}
+
+impl<T> Wait<'_, T> {
+    /// Declares a compensation for an event that comes too late: after its time, a cancel or the
+    /// end of the workflow, or in time without being read. It runs once, and does not change the
+    /// outcome of the workflow.
+    ///
+    /// It is the variant of an enum, as in [`Once::compensate`](super::Once::compensate).
+    /// [`Compensation::result`](super::Compensation::result) is the value of the event, and
+    /// [`Compensation::tried_under`](super::Compensation::tried_under) the id that its sender gave.
+    ///
+    /// Only a wait that the code has reached has a compensation: an event that comes before the
+    /// wait, in a workflow that never reaches the wait, is listed for an operator.
+    pub fn on_late(mut self, undo: &impl Serialize) -> Self {
+        self.on_late = Some(intent(&shown_event(self.event.name()), undo, Duration::ZERO));
+        self
+    }
+}
+
+impl<T> fmt::Debug for Wait<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wait")
+            .field("event", &self.event)
+            .field("within", &self.within)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a, T> IntoFuture for Wait<'a, T>
+where
+    T: Serialize + DeserializeOwned + 'a,
+{
+    type Output = Result<Option<T>, Stop>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { flow, event, within, on_late } = self;
+        Box::pin(async move {
+            let json =
+                flow.awaited(event.name(), within, on_late, |json| answer::from_json::<T>(json).map(drop));
+            let Some(json) = json.await? else { return Ok(None) };
+            Ok(Some(answer::from_json(&json).map_err(Error::from)?))
+        })
+    }
+}
+
+impl Flow {
+    /// The value of an event as JSON. `reads`: whether the code can read it.
+    async fn awaited(
+        &self,
+        name: &str,
+        within: Duration,
+        on_late: Option<Result<Intent, StopKind>>,
+        reads: fn(&str) -> Result<(), AnswerError>,
+    ) -> Result<Option<String>, Stop> {
+        let id = RecordId::at(self.workflow(), Place::Event(name));
+        let waiting = async {
+            crate::settings::check_within(within).map_err(Error::from)?;
+            let new = NewWait {
+                id: id.clone(),
+                workflow_name: self.lock_header().name.clone(),
+                run: self.created(),
+                until: time::after(self.time(), within),
+                of_compensation: self.is_of_compensation(),
+                on_late: on_late.transpose()?,
+            };
+            self.reach(&new, reads).await
+        };
+        Ok(self.call_event(name, &id, Box::pin(waiting)).await?)
+    }
+
+    async fn reach(
+        &self,
+        new: &NewWait,
+        reads: fn(&str) -> Result<(), AnswerError>,
+    ) -> Result<Option<String>, StopKind> {
+        // A sender may write the record between any two writes of this run. Each write depends on
+        // the revision that was seen, so one of both comes first, and the other decides again.
+        for _ in 0..ROUNDS {
+            let known = self.event(&new.id);
+            let record = match (Reached::of(known.as_ref(), self.time()), known) {
+                (Reached::Begin, _) | (_, None) => {
+                    self.begin_to_wait(new).await?;
+                    continue;
+                }
+                (reached, Some(record)) => (reached, record),
+            };
+            match record {
+                (Reached::Wait(until), record) => {
+                    let since = record.wait.as_ref().map_or(until, |wait| wait.since);
+                    let on = Awaited { name: record.id.shown(), since };
+                    return Err(StopKind::Awaits { until, on });
+                }
+                (Reached::Take, record) => {
+                    // Before it is recorded that the code has it.
+                    let json = self.value_of(&record, reads)?;
+                    if self.take(record).await? {
+                        return Ok(Some(json));
+                    }
+                }
+                (Reached::Return, record) => return self.value_of(&record, reads).map(Some),
+                (Reached::Expire | Reached::Begin, record) => self.expire(record).await?,
+                (Reached::Nothing, _) => return Ok(None),
+            }
+        }
+        let shown = new.id.shown();
+        Err(super::step::step::later(self, &shown, None, "its record changed on every attempt to read it"))
+    }
+
+    fn value_of(
+        &self,
+        record: &EventRecord,
+        reads: fn(&str) -> Result<(), AnswerError>,
+    ) -> Result<String, StopKind> {
+        let value = record.arrived.as_ref().map(|arrived| arrived.identity.value.clone());
+        let value = value.ok_or(Error::from(AnswerError::Missing))?;
+        let json = answer::decode(value).map_err(Error::from)?;
+        reads(&json).map_err(|error| StopKind::Unreadable {
+            step: record.id.shown(),
+            error,
+            item: record.id.reference(),
+        })?;
+        Ok(json)
+    }
+
+    async fn begin_to_wait(&self, new: &NewWait) -> Result<(), StopKind> {
+        // The record would stay for ever: no resume reads it, and no reaper finds it.
+        if self.is_deleted().await {
+            return Err(StopKind::Lost);
+        }
+        let context = self.context();
+        let rule = |stored: Option<&EventRecord>| EventRecord::wait(stored, new, context.stamp());
+        let put = context.store().change("wait for the event", None, self.until_recorded(), rule);
+        match Box::pin(put).await? {
+            Changed::Done(record) | Changed::Refused { stored: Some(record), .. } => self.note_event(record),
+            Changed::Refused { stored: None, .. } | Changed::Gone => {}
+        }
+        Ok(())
+    }
+
+    /// Write that the time of the wait is past. If the event came first, it counts.
+    async fn expire(&self, record: EventRecord) -> Result<(), StopKind> {
+        let context = self.context();
+        let (seen, act) = (record.revision.clone(), EventAct::Expire { by: self.attempt().to_owned() });
+        let rule = |stored: Option<&EventRecord>| {
+            stored.ok_or(EventRefusal::Changed)?.on(&seen, &act, context.stamp())
+        };
+        let put = context.store().change("end the wait", Some(record), self.until_recorded(), rule);
+        match Box::pin(put).await? {
+            Changed::Done(record) | Changed::Refused { stored: Some(record), .. } => self.note_event(record),
+            Changed::Refused { stored: None, .. } | Changed::Gone => return Err(StopKind::Lost),
+        }
+        Ok(())
+    }
+
+    /// Write that the code has the event, in one transaction with a check that this driver still
+    /// has the workflow: the end of a workflow that was cancelled meanwhile must know whether the
+    /// event is late. `false`: the record was changed since.
+    async fn take(&self, record: EventRecord) -> Result<bool, StopKind> {
+        let context = self.context();
+        let act = EventAct::Take { by: self.attempt().to_owned() };
+        let Ok(taken) = record.on(&record.revision, &act, context.stamp()) else { return Ok(false) };
+        let (workflow, attempt) = (self.workflow().to_owned(), self.attempt().to_owned());
+        let store = context.store();
+        let actions = [store.over(Some(&record), &taken), Action::DrivenBy { workflow, attempt }];
+        let token = context.new_id();
+        match Box::pin(store.transact("take the event", &actions, &token, self.until_recorded())).await? {
+            Written::Done => {
+                self.note_event(taken);
+                Ok(true)
+            }
+            Written::Refused { found, .. } if found.iter().any(|(place, _)| *place == 1) => {
+                Err(StopKind::Lost)
+            }
+            Written::Refused { found, .. } => {
+                for item in found.into_iter().filter_map(|(_, item)| item) {
+                    self.note_event(EventRecord::of_item(&item).map_err(Error::from)?);
+                }
+                Ok(false)
+            }
+        }
+    }
+}
