@@ -63,7 +63,7 @@ pub trait Workflow: Send + Sync + 'static {
     }
 
     /// Compensates a step that was declared with [`Once::compensate`](super::Once::compensate).
-    /// Reads what to do from [`Compensation::undo`].
+    /// [`Compensation::undo`] is what the step declared.
     ///
     /// A failed workflow is compensated once no effect is at work or in doubt. If an operator
     /// cancels the workflow, or [`exhausted`](Self::exhausted) selects compensation, the step may
@@ -132,7 +132,7 @@ impl Compensation {
     ///
     /// A [`Failure`] that needs an operator if the enum has no such variant, or the variant has
     /// another content: the workflow is quarantined, and its reason names the variant. Deploy a
-    /// type that reads it, and retry the workflow.
+    /// type that reads it, and retry the step of the compensation, such as `compensation:charge`.
     pub fn undo<U: DeserializeOwned>(&self) -> Result<U, Failure> {
         let variant = format!("{{{}:{}}}", answer::text(&self.name), *self.input);
         answer::from_json_by_field(&variant).map_err(|why| {
