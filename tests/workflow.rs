@@ -5,6 +5,8 @@
 
 #[path = "workflow/after_the_return.rs"]
 mod after_the_return;
+#[path = "workflow/approvals.rs"]
+mod approvals;
 #[path = "workflow/asked.rs"]
 mod asked;
 #[path = "workflow/atomic.rs"]
@@ -29,6 +31,8 @@ mod code_errors;
 mod compensate;
 #[path = "workflow/completer.rs"]
 mod completer;
+#[path = "workflow/continued.rs"]
+mod continued;
 #[path = "workflow/corrected.rs"]
 mod corrected;
 #[path = "workflow/deleted.rs"]
@@ -99,6 +103,8 @@ mod plan_changed;
 mod plan_filter;
 #[path = "workflow/plan_workflows.rs"]
 mod plan_workflows;
+#[path = "workflow/polling.rs"]
+mod polling;
 #[path = "workflow/price.rs"]
 mod price;
 #[path = "workflow/private.rs"]
@@ -119,8 +125,6 @@ mod reported_after;
 mod reported_between;
 #[path = "workflow/reported_equal.rs"]
 mod reported_equal;
-#[path = "workflow/reported_waits.rs"]
-mod reported_waits;
 #[path = "workflow/request.rs"]
 mod request;
 #[path = "workflow/resume.rs"]

@@ -4,7 +4,8 @@
 //! - `orders`: an HTTP API; `POST /orders` creates an order once per `Idempotency-Key`, and charges
 //!   once per order, whatever the key. `POST /purchases` starts a purchase, which is a workflow.
 //! - `worker`: the same orders from SQS, with partial batch responses.
-//! - `packer`: packs paid purchases from a FIFO queue, and reports the parcel to the purchase.
+//! - `packer`: packs paid purchases from a FIFO queue, and gives the purchase the event with the
+//!   parcel.
 //! - `scanner`: every five minutes, reports missing tasks.
 //! - `completer`: every minute, drives due purchases that are not finished.
 //! - `reaper`: every hour, deletes finished purchases past their retention.

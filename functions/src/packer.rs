@@ -1,5 +1,5 @@
-//! The packer: hears once that an order was placed, packs it, and reports to the purchase. Seeds
-//! 002 and 003.
+//! The packer: receives once that an order was placed, packs it, and gives the purchase the event
+//! `packed`. Seeds 002 and 003.
 
 use std::time::Duration;
 
@@ -8,83 +8,78 @@ use lambda_runtime::{Error, LambdaEvent};
 use locker::aws::Sqs;
 use locker::inbox::{Consumer, Inbox, Incoming, ReceiveError, Taken};
 use locker::lambda::{self, Consumed};
-use locker::workflow::{Reported, Workflows};
+use locker::workflow::Workflows;
 use locker::{Class, Failure};
 use serde_json::Value;
 
-use crate::purchase::{PACK, Parcel, Placed};
+use crate::purchase::{PACKED, Parcel, Placed};
 
 /// What the requests for one message take at the most.
 const NEEDS: Duration = Duration::from_secs(12);
-/// A purchase may be slower than its message: it starts to wait after it was sent.
-const PATIENCE: u32 = 20;
-const PAUSE: Duration = Duration::from_millis(200);
 
 /// The dependencies of the packer.
 #[derive(Debug, Clone)]
 pub struct Packer {
-    /// The workflows of purchases, to which it reports.
+    /// The workflows of purchases, which receive its events.
     pub workflows: Workflows,
-    /// What it has heard.
+    /// The messages that it has received.
     pub inbox: Inbox,
     /// The table of order rows.
     pub orders_table: String,
-    /// The queue that it hears, which is told when to deliver a message again. `None`: the queue
-    /// has one time for all.
+    /// The queue from which its messages come. It delivers a message again at the time that the
+    /// message sets. `None`: at the time that the queue has for all messages.
     pub queue: Option<Sqs>,
 }
 
-/// Pack what a batch of the queue asks for, or, on an event of a schedule, what an operator let be
-/// handled again.
+/// Pack the orders of a batch of the queue. On the event of a schedule, process the messages that
+/// an operator redrove.
 ///
 /// # Errors
 ///
-/// A message without an id is not done: the whole batch is redelivered. Or what waits cannot be
-/// listed.
+/// A message has no id: the whole batch is redelivered. Or the redriven messages cannot be listed.
 pub async fn handle(packer: &Packer, event: LambdaEvent<Value>) -> Result<Consumed, Error> {
     let consumer = packer.queue.iter().cloned().fold(packer.inbox.consumer(), Consumer::hiding);
-    lambda::consume(&consumer, event, NEEDS, async |delivery| packer.hear(&delivery.body).await).await
+    lambda::consume(&consumer, event, NEEDS, async |delivery| packer.pack(&delivery.body).await).await
 }
 
 impl Packer {
-    /// Pack an order, once however often it is heard, and report to its purchase.
-    async fn hear(&self, body: &str) -> Result<(), Failure> {
+    /// Pack an order once, however often its message is delivered, and signal its purchase.
+    async fn pack(&self, body: &str) -> Result<(), Failure> {
         let unreadable =
             |error: ReceiveError| Failure::permanent(error.to_string()).code("packing.unreadable");
         let message = Incoming::parse(body).map_err(unreadable)?;
         let placed: Placed = message.data().map_err(unreadable)?;
         let Some(purchase) = message.subject.clone() else {
-            return Err(Failure::permanent("it is about no purchase".to_owned()).code("packing.unreadable"));
+            return Err(Failure::permanent("the message has no subject, so it names no purchase".to_owned())
+                .code("packing.unreadable"));
         };
         let row = self.packed(&placed).map_err(|error| Failure::permanent(error.to_string()))?;
         match self.inbox.atomic(&message).update(row).commit().await {
-            // Heard before, it may not have reported.
+            // The packer may have stopped before it gave the event.
             Ok(Taken::Now | Taken::Before) => {}
             Ok(Taken::Refused { .. }) => {
                 let error = format!("the order {} is not paid", placed.order.order_id);
                 return Err(Failure::needs_operator(error).code("packing.notPaid"));
             }
             Ok(other) => other.done()?,
-            // It is taken once, however often it is tried.
+            // A retry is harmless: the row is written once.
             Err(error) => return Err(error.into()),
         }
         let parcel = Parcel { parcel: format!("parcel of {}", placed.order.order_id) };
-        self.report(&purchase, &parcel).await
+        self.signal(&purchase, &message.id, &parcel).await
     }
 
-    async fn report(&self, purchase: &str, parcel: &Parcel) -> Result<(), Failure> {
-        for _ in 0..PATIENCE {
-            let reported = self.workflows.report(purchase, PACK).completed(parcel).await;
-            match reported.map_err(|error| after_packing(Failure::transient(error.to_string())))? {
-                Reported::Unknown | Reported::Busy(_) => tokio::time::sleep(PAUSE).await,
-                reported => {
-                    tracing::info!(?reported, "the parcel was reported to the purchase");
-                    return Ok(());
-                }
-            }
+    /// Give the purchase its parcel. The id of the message is that of the event, so a message that
+    /// is delivered again is the same event.
+    async fn signal(&self, purchase: &str, id: &str, parcel: &Parcel) -> Result<(), Failure> {
+        let signalled = self.workflows.signal(purchase, PACKED, parcel).id(id).await;
+        let signalled = signalled.map_err(|error| after_packing(Failure::transient(error.to_string())))?;
+        if !signalled.is_stored() {
+            let error = "no purchase has this key".to_owned();
+            return Err(after_packing(Failure::transient(error)).code("packing.noPurchase"));
         }
-        let error = "the purchase does not wait for its parcel yet".to_owned();
-        Err(after_packing(Failure::transient(error)).code("packing.early"))
+        tracing::info!(?signalled, "the purchase was told of its parcel");
+        Ok(())
     }
 
     /// Mark the row as packed, unless it is not paid.
@@ -102,8 +97,8 @@ impl Packer {
     }
 }
 
-/// A failure after the order was packed: it may be tried again, and an operator who is shown it has
-/// to know that something happened.
+/// A failure after the order was packed. It can be retried; an operator who sees it has to know
+/// that the order may be packed.
 fn after_packing(failure: Failure) -> Failure {
     failure.given_up_as(Class::InDoubt)
 }

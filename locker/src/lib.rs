@@ -244,6 +244,11 @@ struct Tokens;
 #[doc = include_str!("../../docs/book/src/workflows.md")]
 struct WorkflowChapter;
 
+/// Compiles the examples of the chapter on waiting and fan-out.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/book/src/waiting.md")]
+struct WaitingChapter;
+
 /// Compiles the examples of the chapter on messages.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/book/src/messages.md")]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use locker::workflow::{
-    Compensated, Compensation, Completer, Flow, Outcome, Reaper, RetryPolicy, State, Stop, Workflow,
+    Compensated, Compensation, Completer, Event, Flow, Outcome, Reaper, RetryPolicy, State, Stop, Workflow,
 };
 use locker::{Failure, Intervened, Retention};
 use locker_tests::ada;
@@ -69,7 +69,7 @@ impl Workflow for Late {
             Way::OnceAsks => flow.once("call").run(busy).await,
             Way::StepRetries => flow.step("call").retry(long).run(busy).await,
             Way::Expects => flow.once("call").expect_within(EVER).run(done).await,
-            Way::Waits => flow.once("call").reported_within(EVER).await,
+            Way::Waits => flow.wait_for(Event::<()>::named("call"), EVER).await.map(drop),
             Way::Recognised => flow.once("call").recognised_for(EVER).run(done).await,
             Way::Retained => {
                 let kept = Retention::For(EVER);

@@ -335,9 +335,8 @@ async fn charge_dropped_by_try_join_is_not_compensated_while_unknown() {
 async fn cancel_in_doubt_without_compensation_is_shown_until_decided() {
     for skipped in [true, false] {
         let desk = Desk::new().await;
-        let script =
-            Script::new(|flow, _| async move { flow.once("pack").reported_within::<String>(DAY * 10).await });
-        assert!(matches!(run(&desk, &script).await, Outcome::InProgress(_)));
+        let script = Script::new(|flow, _| async move { flow.once("pack").run(async |_| in_doubt()).await });
+        assert!(matches!(run(&desk, &script).await, Outcome::Quarantined(_)));
         assert_eq!(desk.machine().0.cancel("s/1", 1, &ada()).await.unwrap(), Intervened::Done);
         let (state, steps, quarantine) = settled(&desk, &script).await;
         assert_eq!((state, quarantine), (State::Compensating, vec!["s/1".to_owned()]));

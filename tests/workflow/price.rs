@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
-use locker::workflow::{Event, Flow, Outcome, Reported, Signalled, Stop, Workflow};
+use locker::workflow::{Event, Flow, Outcome, Signalled, Stop, Workflow};
 use locker_tests::Wire;
 
 use crate::bench::{Desk, LATER, price_of};
@@ -110,44 +110,6 @@ async fn ten_once_only_steps_of_two_kilobytes_stay_within_the_budget() {
     // compressed. The budget is 42 units for them and the header, and 2 for the index.
     assert_eq!(price, Price { requests: 32, write_units: 35.0, read_units: 10.0 });
     assert!(price.write_units <= 42.0 + 2.0);
-}
-
-/// One step, whose outcome is reported from outside.
-struct Waits;
-
-impl Workflow for Waits {
-    const NAME: &'static str = "waits";
-    type Input = ();
-    type Output = ();
-
-    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        flow.once("pack").reported_within(Duration::from_secs(24 * 3600)).await
-    }
-}
-
-#[tokio::test]
-async fn waiting_and_reporting_have_a_price() {
-    let desk = Desk::new().await;
-    if !desk.bench.engine.is_embedded() {
-        return;
-    }
-    let (workflows, wire) = desk.machine();
-    workflows.start(&Waits, "waits/1", &()).run().await.unwrap();
-    // Start; the step, twice, and whether the workflow goes on; the header, whose entry in the
-    // index moves.
-    assert_eq!(bill(&wire), Price { requests: 5, write_units: 7.0, read_units: 1.0 });
-    // A start that comes again meanwhile is refused.
-    desk.bench.clock.advance(LATER);
-    workflows.start(&Waits, "waits/1", &()).run().await.unwrap();
-    assert_eq!(bill(&wire), Price { requests: 1, write_units: 1.0, read_units: 0.0 });
-    // Both items are read, and written together with the entry that moves.
-    assert_eq!(workflows.report("waits/1", "pack").completed(&()).await.unwrap(), Reported::Recorded);
-    assert_eq!(bill(&wire), Price { requests: 5, write_units: 6.0, read_units: 4.0 });
-    assert_eq!(workflows.report("waits/1", "pack").completed(&()).await.unwrap(), Reported::Known);
-    assert_eq!(bill(&wire), Price { requests: 4, write_units: 0.0, read_units: 4.0 });
-    // Refused, claimed and read, as any that goes on, and ended.
-    workflows.start(&Waits, "waits/1", &()).run().await.unwrap();
-    assert_eq!(bill(&wire), Price { requests: 4, write_units: 7.0, read_units: 1.0 });
 }
 
 /// It waits for one event.

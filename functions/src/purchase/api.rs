@@ -100,6 +100,12 @@ fn failure(failed: &Failed) -> Response {
         Ok(Refusal::OrderExists) => {
             problem(StatusCode::CONFLICT, "order-exists", "An order with this number already exists", false)
         }
+        Ok(Refusal::NotPacked) => problem(
+            StatusCode::CONFLICT,
+            "not-packed",
+            "The order was not packed in time and is refunded",
+            false,
+        ),
         Err(_) => problem(StatusCode::CONFLICT, "failed", "The purchase failed and was compensated", false),
     }
 }

@@ -6,7 +6,10 @@
 //! - `charge`, once, has an idempotency key. A probe asks the provider if the outcome is unknown.
 //!   Compensated by `refund`, which also bans a charge in doubt.
 //! - `pay`, atomic, marks the row, and commits the message `order/placed`, if there are packers.
-//! - `pack` waits for the parcel that the packers report, if there are any.
+//! - If there are packers, it waits for the event `packed`, which contains the parcel.
+//! - `give-up`, atomic, marks the row if no event came in time, so that no packer packs it any
+//!   more. The purchase then fails and is compensated. If the row is packed, the purchase is
+//!   complete.
 
 mod api;
 mod row;
@@ -15,7 +18,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
 use locker::workflow::{
-    Compensated, Compensation, Flow, ProbeOutcome, StartBuilder, Stop, Workflow, Workflows,
+    Compensated, Compensation, Event, Flow, ProbeOutcome, StartBuilder, Stop, Workflow, Workflows,
 };
 use locker::{BoxError, Failure, InvalidArgument, Key};
 use serde::{Deserialize, Serialize};
@@ -58,9 +61,9 @@ pub struct PurchaseInput {
 pub const ORDER_PLACED: &str = "order/placed";
 /// The source of the messages of a purchase.
 pub const SOURCE: &str = "/orders";
-/// The step whose outcome the packers report.
-pub const PACK: &str = "pack";
-/// How long packers have. After it, an operator looks for the parcel.
+/// The event that the packers give to the purchase.
+pub const PACKED: Event<Parcel> = Event::named("packed");
+/// How long packers have. After it, the purchase is compensated.
 pub const PACKED_WITHIN: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 
 /// The message to the packers. Its subject is the purchase.
@@ -72,7 +75,7 @@ pub struct Placed {
     pub order: Order,
 }
 
-/// The outcome that the packers report.
+/// The value of the event `packed`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parcel {
     /// The number of the parcel.
@@ -85,6 +88,8 @@ pub struct Parcel {
 pub enum Refusal {
     /// An order with this number already exists.
     OrderExists,
+    /// The packers have not packed the order in time.
+    NotPacked,
 }
 
 /// How the steps of a purchase are compensated.
@@ -125,9 +130,13 @@ impl Workflow for Purchase {
         let Some(within) = self.packed_within else { return pay.commit(&order).await };
         let placed = Placed { row: row.name.id.clone(), order: order.clone() };
         pay.message(ORDER_PLACED, &placed).commit(&order).await?;
-        // It is after the charge, and money is not given back by itself for what an operator can
-        // still have packed.
-        let _: Parcel = flow.once(PACK).reported_within(within).await?;
+        if flow.wait_for(PACKED, within).await?.is_none() {
+            // The row decides: a packer that is late finds it given up, or has packed it before.
+            let give_up = flow.atomic("give-up").update(row.given_up()?);
+            if give_up.outcome(&()).await?.is_ok() {
+                return Err(Stop::fail(Refusal::NotPacked));
+            }
+        }
         Ok(order)
     }
 

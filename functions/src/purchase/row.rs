@@ -69,6 +69,20 @@ impl<'a> Row<'a> {
             .expression_attribute_values(":purchase", text(&self.name.purchase))
             .build()
     }
+
+    /// Mark the row as given up, unless it is packed.
+    pub(super) fn given_up(&self) -> Result<Update, BuildError> {
+        Update::builder()
+            .table_name(self.table)
+            .key("id", text(&self.name.id))
+            .update_expression("SET #state = :given")
+            .condition_expression("purchase = :purchase AND #state = :paid")
+            .expression_attribute_names("#state", "state")
+            .expression_attribute_values(":given", text("givenUp"))
+            .expression_attribute_values(":paid", text("paid"))
+            .expression_attribute_values(":purchase", text(&self.name.purchase))
+            .build()
+    }
 }
 
 /// Delete a row, if it belongs to that purchase. Repeating it changes nothing.

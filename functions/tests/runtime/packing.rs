@@ -1,19 +1,20 @@
-//! A purchase tells the packers, who pack it once and tell it of the parcel: the real functions,
-//! and a queue between them.
+//! A purchase sends a message to the packers, who pack it once and give it an event with the
+//! parcel: the real functions, and a queue between them.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
-use axum::routing::post;
+use axum::routing;
 use axum::{Json, Router};
 use lock_token_testing::Broker;
 use locker::Class;
 use locker::message::MessageState;
-use locker::workflow::{Reaper, State, StepState};
+use locker::workflow::{Outcome, Reaper, State, StepState};
+use locker_functions::orders::Order;
 use locker_functions::packer::{self, Packer};
-use locker_functions::purchase::Purchases;
+use locker_functions::purchase::{Purchases, Refusal};
 use locker_functions::workflows;
 use locker_tests::{Function, Reply, fifo_message};
 use serde_json::{Value, json};
@@ -40,7 +41,7 @@ impl Queue {
         };
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = format!("http://{}", listener.local_addr().expect("an address"));
-        let router = Router::new().route("/", post(take));
+        let router = Router::new().route("/", routing::post(take));
         tokio::spawn(async move { axum::serve(listener, router).await });
         address
     }
@@ -71,7 +72,7 @@ const ORDERS: &str = env!("CARGO_BIN_EXE_orders");
 const RELAY: &str = env!("CARGO_BIN_EXE_relay");
 const PACKER: &str = env!("CARGO_BIN_EXE_packer");
 
-async fn buy(api: &Function, id: &str, number: &str) -> u64 {
+async fn post(api: &Function, id: &str, number: &str) -> u64 {
     let key = format!("k{number}");
     send(api, id, event("POST", "/purchases", Some("alice"), Some(&key), &order(number, 1000))).await.0
 }
@@ -87,12 +88,12 @@ async fn deliver(packer: &Function, id: &str, entry: &Value) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn packers_pack_an_order_once_and_report_its_parcel() {
+async fn packers_pack_an_order_once_and_signal_its_purchase() {
     let (till, queue) = (Till::new().await, Queue::default());
     let endpoint = queue.serve().await;
     let sending = [("PACKING_QUEUE_URL", URL), ("AWS_ENDPOINT_URL_SQS", endpoint.as_str())];
     let api = till.function(ORDERS, &sending).await;
-    assert_eq!(buy(&api, "p1", "7").await, 202, "it waits for its parcel");
+    assert_eq!(post(&api, "p1", "7").await, 202, "it waits for its parcel");
     let [entry] = &queue.taken()[..] else { panic!("{:?}", queue.taken()) };
     assert_eq!(entry["MessageGroupId"], "@alice/purchase/k7");
     assert_eq!(till.view("k7").await.messages().len(), 0, "it was sent at once");
@@ -104,10 +105,10 @@ async fn packers_pack_an_order_once_and_report_its_parcel() {
     }
     let (report, _) = till.completed(&sending).await;
     assert_eq!(report["completed"], 1, "{report}");
-    assert_eq!(buy(&api, "p2", "7").await, 200);
+    assert_eq!(post(&api, "p2", "7").await, 200);
     let view = till.view("k7").await;
-    assert_eq!((view.state(), view.steps()[3].state()), (State::Completed, StepState::Completed));
-    assert_eq!(view.steps()[3].result().as_deref(), Some("{\"parcel\":\"parcel of 7\"}"));
+    assert_eq!(view.state(), State::Completed);
+    assert_eq!(till.packed("k7").await.as_deref(), Some("taken"));
     // What is not paid is not packed: it waits for an operator, and what is no order, too.
     let mut stranger = entry.clone();
     let body = entry["MessageBody"].as_str().expect("a body");
@@ -131,12 +132,12 @@ async fn packers_pack_an_order_once_and_report_its_parcel() {
 /// Its row says that it is packed: whoever decides about the message is told that something may
 /// have happened.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn packed_order_that_could_not_be_reported_is_in_doubt() {
+async fn packed_order_without_a_purchase_is_in_doubt() {
     let (till, queue) = (Till::new().await, Queue::default());
     let endpoint = queue.serve().await;
     let sending = [("PACKING_QUEUE_URL", URL), ("AWS_ENDPOINT_URL_SQS", endpoint.as_str())];
     let api = till.function(ORDERS, &sending).await;
-    assert_eq!(buy(&api, "p1", "7").await, 202);
+    assert_eq!(post(&api, "p1", "7").await, 202);
     let [entry] = &queue.taken()[..] else { panic!("{:?}", queue.taken()) };
     let mut event: Value =
         serde_json::from_str(entry["MessageBody"].as_str().expect("a body")).expect("JSON");
@@ -151,7 +152,7 @@ async fn packed_order_that_could_not_be_reported_is_in_doubt() {
     let workflows = till.purchases(&till.stack.bench.client, Duration::ZERO).workflows;
     let dead = workflows.messages(MessageState::Dead).fetch().await.expect("a list").items;
     let seen: Vec<_> = dead.iter().map(|it| (it.class, it.cause.as_deref())).collect();
-    let cause = "[packing.early] the purchase does not wait for its parcel yet";
+    let cause = "[packing.noPurchase] no purchase has this key";
     assert_eq!(seen, [(Some(Class::InDoubt), Some(cause))]);
 }
 
@@ -162,7 +163,7 @@ async fn what_could_not_be_sent_at_once_the_relay_sends_when_the_queue_is_back()
     let sending = [("PACKING_QUEUE_URL", URL), ("AWS_ENDPOINT_URL_SQS", endpoint.as_str())];
     *queue.refuses.lock().expect("no panic") = Some((503, "ServiceUnavailable"));
     let api = till.function(ORDERS, &sending).await;
-    assert_eq!(buy(&api, "p1", "7").await, 202);
+    assert_eq!(post(&api, "p1", "7").await, 202);
     assert_eq!((queue.taken().len(), till.view("k7").await.messages().len()), (0, 1));
 
     let relay = till.function(RELAY, &sending).await;
@@ -190,6 +191,54 @@ async fn what_could_not_be_sent_at_once_the_relay_sends_when_the_queue_is_back()
     assert!(!deliver(&packer, "m1", &queue.taken()[0]).await);
 }
 
+/// The customer has the money back, and a packer that is late packs nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn purchase_that_is_not_packed_in_time_is_compensated() {
+    let (till, broker, bought) = bought_three_hours_ago().await;
+    let client = &till.stack.bench.client;
+    let Outcome::Failed(failed) = buy(&till.sending(client, &broker)).await else { panic!("no failure") };
+    assert_eq!(failed.failure().error::<Refusal>().expect("a refusal"), Refusal::NotPacked);
+    let view = till.view("k7").await;
+    let compensated = view.steps().iter().filter(|it| it.state() == StepState::Compensated);
+    assert_eq!(compensated.map(|it| it.name().to_owned()).collect::<Vec<_>>(), ["place", "charge"]);
+    assert_eq!(till.row("7").await, None, "the row is withdrawn");
+    let packer = till::packer(till.sending(client, &broker));
+    assert_eq!(handle(&packer, &bought).await, 0, "an operator decides");
+    assert_eq!(till.row("7").await, None);
+    let dead = packer.workflows.messages(MessageState::Dead).fetch().await.expect("a list").items;
+    assert_eq!(dead[0].cause.as_deref(), Some("[packing.notPaid] the order 7 is not paid"));
+    assert_eq!(till.packed("k7").await.as_deref(), Some("expired"));
+}
+
+/// The packer packed in time and stopped before it gave the event.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn purchase_that_is_packed_without_its_event_is_complete() {
+    let (till, broker, bought) = bought_three_hours_ago().await;
+    let client = &till.stack.bench.client;
+    let packer = till::packer(till.sending(client, &broker));
+    let wire = locker_tests::Wire::default();
+    let cut = till::packer(till.sending(&till.stack.bench.engine.client_over(&wire), &broker));
+    wire.matching(|it| it.operation == "GetItem", locker_tests::Fate::Denied);
+    assert_eq!(handle(&cut, &bought).await, 1);
+    assert_eq!(till.row("7").await.expect("a row").0, "packed");
+    let outcome = buy(&till.sending(client, &broker)).await;
+    assert!(matches!(&outcome, Outcome::Completed(_)), "{outcome:?}");
+    assert_eq!(handle(&packer, &bought).await, 0);
+    assert_eq!(till.packed("k7").await.as_deref(), Some("late"), "the parcel is listed");
+}
+
+async fn bought_three_hours_ago() -> (Till, Broker, String) {
+    let (till, broker) = (Till::new().await, Broker::new());
+    let past = till.sending_behind(&till.stack.bench.client, &broker, Duration::from_secs(3 * 3600));
+    assert!(matches!(buy(&past).await, Outcome::InProgress(_)));
+    let body = broker.took()[0].to_json().expect("JSON");
+    (till, broker, body)
+}
+
+async fn buy(purchases: &Purchases) -> Outcome<Order> {
+    purchases.start("alice", "k7", &request("7")).expect("a key").run().await.expect("an outcome")
+}
+
 /// Of a purchase that was packed, nothing stays but its row, what the ledger says, and, until its
 /// window ends, what the packer has heard.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -198,9 +247,6 @@ async fn a_purchase_is_forgotten_after_its_retention() {
     let (client, days) = (&till.stack.bench.client, |days: u64| Duration::from_secs(days * 24 * 3600));
     // Each hears and sends a little later than the one before.
     let purchase = |behind| till.sending_behind(client, &broker, behind);
-    let buy = async |purchases: &Purchases| {
-        purchases.start("alice", "k7", &request("7")).expect("a key").run().await.expect("an outcome")
-    };
     buy(&purchase(days(40))).await;
     let body = broker.took()[0].to_json().expect("JSON");
     assert_eq!(handle(&till::packer(purchase(days(40))), &body).await, 0, "it is packed");
@@ -241,7 +287,7 @@ async fn handle(packer: &Packer, body: &str) -> usize {
     }
 }
 
-/// Neither where it takes the message nor where it reports to the purchase.
+/// Neither in the transaction that takes the message nor in the signal to the purchase.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_table_that_fails_makes_no_message_dead() {
     let (till, broker) = (Till::new().await, Broker::new());
@@ -257,13 +303,13 @@ async fn a_table_that_fails_makes_no_message_dead() {
         assert!(dead.is_empty(), "{operation}: {dead:?}");
     }
     assert_eq!(handle(&packer, &body).await, 0);
-    assert_eq!(till.view("k7").await.steps()[3].state(), StepState::Completed, "it was reported");
+    assert_eq!(till.packed("k7").await.as_deref(), Some("given"));
 }
 
-/// The packer died after it had packed and before it reported. The next delivery reports the
-/// parcel, not before the purchase waits, and not if the report fails.
+/// The packer stopped after it had packed and before it gave the event. The next delivery gives it,
+/// but not to a purchase that does not exist.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn parcel_is_reported_although_the_packer_died_after_packing() {
+async fn event_is_given_although_the_packer_stopped_after_packing() {
     let (till, broker) = (Till::new().await, Broker::new());
     let client = &till.stack.bench.client;
     let purchases = till.sending(client, &broker);
@@ -273,9 +319,7 @@ async fn parcel_is_reported_although_the_packer_died_after_packing() {
     let packed = till::packer(purchases);
     assert_eq!(packed.inbox.atomic(&message).commit().await.expect("taken"), locker::inbox::Taken::Now);
     assert_eq!(handle(&packed, &body).await, 0);
-    let view = till.view("k7").await;
-    assert_eq!(view.steps()[3].state(), StepState::Completed, "it was reported");
-    // To a purchase that does not wait yet it is reported later.
+    assert_eq!(till.packed("k7").await.as_deref(), Some("given"));
     let mut early: Value = serde_json::from_str(&body).expect("JSON");
     early["subject"] = json!("@alice/purchase/none");
     early["id"] = json!("early");

@@ -143,6 +143,15 @@ impl Till {
         Some((text("state").expect("a state"), text("charge")))
     }
 
+    /// The state of the event `packed` of a purchase.
+    pub(crate) async fn packed(&self, key: &str) -> Option<String> {
+        let read = self.stack.bench.client.get_item().table_name(&self.workflows).consistent_read(true);
+        let read = read.key("workflow", AttributeValue::S(format!("@alice/purchase/{key}")));
+        let read = read.key("item", AttributeValue::S("event/packed".to_owned())).send().await;
+        let item = read.expect("an answer").item?;
+        item["state"].as_s().ok().cloned()
+    }
+
     /// The sort keys of all items of a workflow.
     pub(crate) async fn items(&self, workflow: &str) -> Vec<String> {
         let query = self.stack.bench.client.query().table_name(&self.workflows);

@@ -23,7 +23,7 @@ use crate::core::private::Private;
 use crate::core::time;
 use crate::core::workflow::event::EventRecord;
 use crate::core::workflow::header::{DriverAct, Header};
-use crate::core::workflow::place::{self, Place, Run};
+use crate::core::workflow::place::{Place, Run};
 use crate::core::workflow::step::StepRecord;
 use crate::error::Error;
 use crate::workflow::context::Context;
@@ -114,7 +114,7 @@ impl Flow {
         unsent: Arc<Unsent>,
     ) -> Self {
         let inner = Inner {
-            key: Key::stored(place::workflow_key(&header.workflow).to_owned()),
+            key: header.key(),
             workflow: Private(header.workflow.clone()),
             version: header.key_version,
             created: header.created,

@@ -109,6 +109,7 @@ mod start;
 mod step;
 mod stop;
 mod unsent;
+mod versions;
 mod workflows;
 
 pub use definition::{Compensated, Compensation, Exhausted, ProbeOutcome, Unreached, Workflow};

@@ -152,14 +152,18 @@ impl Context {
         // The transaction depends on the revision of each item, so it applies only if both still
         // are as they were read. Otherwise both are read and decided again.
         for _ in 0..ROUNDS {
-            let header = Box::pin(store.read_header(workflow, until)).await?;
-            let event = match header {
-                Some(_) => Box::pin(store.read_event(workflow, &given.name, until)).await?,
+            let header = match Box::pin(store.read_header(workflow, until)).await? {
+                Some(header) => self.latest(header, until).await?,
+                None => None,
+            };
+            let event = match &header {
+                Some(header) => Box::pin(store.read_event(&header.workflow, &given.name, until)).await?,
                 None => None,
             };
             let mut met = Met { header, event, surplus: None };
             let stamp = self.stamp();
             if matches!(given.decide(&met, stamp.clone()), Decision::ReadSurplus) {
+                let workflow = met.header.as_ref().map_or(workflow, |header| &header.workflow);
                 met.surplus = Some(Box::pin(store.read_surplus(workflow, Some(&given.name), until)).await?);
             }
             let (answer, event, header) = match given.decide(&met, stamp) {

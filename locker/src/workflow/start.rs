@@ -1,6 +1,7 @@
 //! Starting a workflow, or resuming it under the same key.
 
 use super::outcome::ended::Ended;
+use super::versions::MOST_VERSIONS;
 use super::workflows::Workflows;
 use crate::core::key::IntoKey;
 use serde::Serialize;
@@ -24,22 +25,17 @@ use crate::core::time;
 use crate::core::token::record::StoredFingerprint;
 use crate::core::token::work::Work;
 use crate::core::workflow::header::{Header, NewWorkflow};
-use crate::core::workflow::place::Place;
 use crate::error::Error;
 use crate::metrics;
 use crate::session;
 use crate::session::polling::Polling;
 use crate::settings;
-use crate::store::{self, Guard, Written, beside_item, header_item, header_of};
+use crate::store::{self, Guard, Written, header_item, header_of};
 use crate::workflow::context::Context;
 use crate::workflow::flow::{Flow, Span};
 use crate::workflow::limits::Limits;
 
 const VERB: &str = "start the workflow";
-
-/// The largest input, in bytes, that is stored in the header; a larger one has an item of its own,
-/// written first.
-const MOST_INLINE: usize = 400;
 
 impl Workflows {
     /// Build a request to start or resume a workflow, from its code, key and input.
@@ -246,7 +242,14 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             let started = this.look_again(print, driven).await;
             this.go_on(started.map_err(|error| error.unsure_if(written))?, driven, written).await
         };
-        let waits = |state: &Seen| matches!(state.ended, Ended::Waiting(_));
+        let mut first = first;
+        for _ in 1..MOST_VERSIONS {
+            if !driven || !matches!(first.ended, Ended::Continued(..)) {
+                break;
+            }
+            first = look(first).await?;
+        }
+        let waits = |state: &Seen| matches!(state.ended, Ended::Waiting(_) | Ended::Continued(..));
         let last = polling.look_while(|| context.jitter(), first, waits, look).await?;
         Ok(last.ended.outcome(last.replayed)?)
     }
@@ -320,7 +323,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
                 // It may be our own, written by a request whose response was lost, and claimed
                 // since.
                 if !same_input(&stored, &header) {
-                    self.drop_input(&header).await;
+                    context.drop_input(&header, until).await;
                 }
                 let found = self.found(stored, fingerprint, driven).await;
                 // An earlier request of this call may have started it, and another driver claimed
@@ -352,6 +355,8 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             metrics::count_workflow(metrics::WORKFLOWS_MISMATCHED, W::NAME);
             return Ok(Started::Ended(Ended::Mismatch));
         }
+        let until = context.until(self.deadline);
+        let stored = context.latest(stored, until).await?.ok_or(Error::Gone { verb: VERB })?;
         // Of a workflow that has ended, a completer compensates what came late.
         if !driven || stored.stands {
             let standing = context.standing(&stored);
@@ -386,16 +391,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         driven: bool,
     ) -> Result<Header, Error> {
         let context = &self.context;
-        let (encoded, inline) = answer::encode(input, MOST_INLINE, answer::MOST_BYTES)?;
-        let input = if inline {
-            Body::Inline(encoded)
-        } else {
-            let (codec, bytes, id) = (encoded.codec, encoded.bytes.len(), context.new_id());
-            let item = || beside_item(workflow, &Place::Input(&id).to_string(), &encoded);
-            let until = context.until(self.deadline);
-            Box::pin(context.store().put_item("store the input", &item, None, Guard::None, until)).await?;
-            Body::Beside { codec, id, bytes }
-        };
+        let input = context.store_input(workflow, input, context.until(self.deadline)).await?;
         let owner = self.owner.clone().unwrap_or_else(|| context.settings().owner.clone());
         let new = NewWorkflow {
             workflow: workflow.to_owned(),
@@ -409,21 +405,9 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             expected: self.expected,
             retention: self.retention,
             within: self.within.clone().or_else(session::within),
+            continues: None,
         };
         Ok(Header::started(new, context.stamp()))
-    }
-
-    /// Delete an input that no header refers to.
-    async fn drop_input(&self, header: &Header) {
-        let Some(Body::Beside { id, .. }) = &header.input else { return };
-        let context = &self.context;
-        let item = Place::Input(id).to_string();
-        let until = context.until(self.deadline);
-        let dropped =
-            context.store().delete_item("drop the input", &header.workflow, &item, Guard::None, until);
-        if let Err(error) = Box::pin(dropped).await {
-            tracing::debug!(%error, "an unused input could not be deleted");
-        }
     }
 }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::core::answer::{self, AnswerError};
 use crate::core::class::Class;
 use crate::core::name::InvalidName;
+use crate::core::private::Private;
 use crate::core::workflow::ending::NeedKind;
 use crate::core::workflow::header::Awaited;
 use crate::core::{cause, time};
@@ -27,12 +28,13 @@ use crate::failure::{self, Classify, Failure};
 /// | a step that can be retried later, or waits; a transient [`Failure`] | waits, and is resumed by a completer |
 /// | a step in doubt | waits if the code can find out; otherwise quarantined |
 /// | a step that needs an operator, an invalid request, a result that cannot be read; another [`Failure`]; any [error](std::error::Error) of the code between its steps | quarantined |
+/// | [`Flow::continue_as_new`](super::Flow::continue_as_new) | ends, and continues as the next version of its key |
 /// | another driver that runs the workflow, or its end | nothing is written |
 /// | DynamoDB that cannot be reached or that refuses | waits, and the attempt counts only after [`Error::Denied`] |
 ///
 /// If several branches stop, the first that applies decides: lost, quarantined, failed, waits. A
 /// failure that the code passes on ends a retry of another branch, or a wait of the workflow. The
-/// failure itself waits while a `once` may be running, is in doubt, or waits for a report.
+/// failure itself waits while a `once` may be running or is in doubt.
 ///
 /// `?` converts an error of the code between its steps, such as of `parse`: the workflow is
 /// quarantined, and an operator retries it with corrected code. To let the workflow fail instead,
@@ -133,12 +135,10 @@ pub(crate) enum StopKind {
         retry_for: Option<Duration>,
     },
     /// The code waits on purpose. See [`Flow::sleep`](super::Flow::sleep).
-    #[error("{} until {}", waiting(step), time::to_text(*until))]
+    #[error("it waits until {}", time::to_text(*until))]
     Waiting {
         /// When it is resumed.
         until: DateTime<Utc>,
-        /// The step that waits for a report of its outcome. `None`: the workflow itself waits.
-        step: Option<String>,
     },
     /// The code waits for an event. See [`Flow::wait_for`](super::Flow::wait_for).
     #[error("it waits for {} until {}", on.name, time::to_text(*until))]
@@ -148,6 +148,9 @@ pub(crate) enum StopKind {
         /// The event.
         on: Awaited,
     },
+    /// The code ends this version of the key, and the next one starts with this input, as JSON.
+    #[error("the workflow continues as the next version of its key")]
+    Continue(Private<String>),
     /// The step was started, and its outcome is unknown.
     #[error("step {step} is in doubt: it may or may not have happened{}", because(cause))]
     InDoubt {
@@ -235,11 +238,6 @@ fn at_step(step: &Option<String>) -> String {
     step.as_ref().map(|step| format!(" at step {step}")).unwrap_or_default()
 }
 
-fn waiting(step: &Option<String>) -> String {
-    step.as_ref()
-        .map_or("it waits".to_owned(), |step| format!("step {step} waits for a report of its outcome"))
-}
-
 /// The end of a sentence: the cause, if it is known.
 fn because(cause: &str) -> String {
     if cause.is_empty() { String::new() } else { format!(": {cause}") }
@@ -314,9 +312,11 @@ impl StopKind {
     pub(crate) fn need(&self) -> Option<NeedKind> {
         let retry = |at, counts, retry_for| NeedKind::Retry { at, counts, retry_for };
         Some(match self {
-            Self::Failed(_) | Self::Refused { .. } | Self::Cancelled { .. } => return None,
+            Self::Failed(_) | Self::Refused { .. } | Self::Cancelled { .. } | Self::Continue(_) => {
+                return None;
+            }
             Self::Later { at, counts, retry_for, .. } => retry(*at, *counts, *retry_for),
-            Self::Waiting { until, .. } => NeedKind::Wait { until: *until, on: None },
+            Self::Waiting { until } => NeedKind::Wait { until: *until, on: None },
             Self::Awaits { until, on } => NeedKind::Wait { until: *until, on: Some(on.clone()) },
             Self::InDoubt { item, resolvable, retry_for, .. } => {
                 NeedKind::InDoubt { item: item.clone(), resolvable: *resolvable, retry_for: *retry_for }
@@ -519,7 +519,7 @@ mod tests {
         };
         for (stop, class) in [
             (later, Class::Transient),
-            (StopKind::Waiting { until: DateTime::UNIX_EPOCH, step: None }, Class::Transient),
+            (StopKind::Waiting { until: DateTime::UNIX_EPOCH }, Class::Transient),
             (StopKind::Lost, Class::Transient),
             (doubt, Class::InDoubt),
             (StopKind::Failed(failed()), Class::Permanent),

@@ -94,6 +94,11 @@ pub(crate) fn header_item(header: &Header, shards: u16) -> Item {
     if header.key_version > 1 {
         item.put(a::KEY_VERSION, number(header.key_version));
     }
+    for (name, version) in [(a::CONTINUED_AS, header.continued_as), (a::CONTINUES, header.continues)] {
+        if let Some(version) = version {
+            item.put(name, number(version));
+        }
+    }
     item.intervention(header.intervention.as_ref());
     item.text(a::WITHIN, header.within.as_ref().map(Work::to_text).as_deref());
     item.text(a::LATEST_CAUSE, header.failures.latest().map(LatestCause::to_string).as_deref());
@@ -159,6 +164,8 @@ pub(crate) fn header_of(item: &Item) -> Result<Header, InvalidRecord> {
         expected: Duration::from_secs(reader.number(a::EXPECTED)?.unwrap_or(60)),
         retention: reader.retention()?,
         key_version: reader.number(a::KEY_VERSION)?.unwrap_or(1),
+        continued_as: reader.number(a::CONTINUED_AS)?,
+        continues: reader.number(a::CONTINUES)?,
         intervention: reader.intervention()?,
         within: reader.text(a::WITHIN)?.and_then(Work::of_text),
         failures: reader.failures()?,

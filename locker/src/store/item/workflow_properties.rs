@@ -114,6 +114,8 @@ fn a_header() -> impl Strategy<Value = Header> {
                 }),
                 stands: reported,
                 key_version,
+                continued_as: closed.then_some(key_version),
+                continues: reported.then_some(key_version),
                 intervention,
                 within: within.map(Work::Token),
                 failures,

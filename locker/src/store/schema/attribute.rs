@@ -100,6 +100,9 @@ pub(crate) const REPORTED: &str = "reported";
 pub(crate) const SIGNALS: &str = "signals";
 /// Of a header: the number of other events under a name that has its event.
 pub(crate) const SURPLUS: &str = "surplus";
+/// Of a header: the version of the key under which the workflow continues, and the first version.
+pub(crate) const CONTINUED_AS: &str = "continuedAs";
+pub(crate) const CONTINUES: &str = "continues";
 /// Of an event: the end of its wait, and whether a compensation waits for it.
 pub(crate) const UNTIL: &str = "until";
 pub(crate) const OF_COMPENSATION: &str = "ofCompensation";

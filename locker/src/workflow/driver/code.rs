@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::workflow::definition::{Compensated, Compensation, Exhausted, ProbeOutcome, Unreached, Workflow};
 use crate::workflow::flow::Flow;
 use crate::workflow::limits::Limits;
-use crate::workflow::stop::{Stop, StopKind};
+use crate::workflow::stop::StopKind;
 
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -66,7 +66,8 @@ impl<W: Workflow> Drive for W {
 
     fn forward<'a>(&'a self, flow: &'a Flow, input: &'a str) -> Boxed<'a, Result<String, StopKind>> {
         Box::pin(async move {
-            let input = answer::from_json_by_field(input).map_err(|why| {
+            let read = answer::from_json_by_field::<W::Input>;
+            let input = read(input).map_err(|why| {
                 let why: String = why.chars().take(MOST).collect();
                 StopKind::Input {
                     reason: format!(
@@ -74,7 +75,19 @@ impl<W: Workflow> Drive for W {
                     ),
                 }
             })?;
-            let output = self.run(flow, input).await.map_err(Stop::kind)?;
+            let output = self.run(flow, input).await.map_err(|stop| match stop.kind() {
+                // Before the next version starts with it.
+                StopKind::Continue(next) => match read(&next) {
+                    Ok(_) => StopKind::Continue(next),
+                    Err(why) => {
+                        let why: String = why.chars().take(MOST).collect();
+                        StopKind::Input {
+                            reason: format!("that of continue_as_new: {why}; give it the input type"),
+                        }
+                    }
+                },
+                kind => kind,
+            })?;
             let (json, _) = answer::to_json_and_back(&output).map_err(StopKind::Answer)?;
             Ok(json)
         })

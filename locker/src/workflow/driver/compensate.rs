@@ -254,7 +254,7 @@ impl Flow {
             .await
             .map_err(|stop| match (stop, scoped.waits_within()) {
                 // Its steps wait on purpose, so that the compensation waits and does not fail.
-                (StopKind::Later { .. }, Some(until)) => StopKind::Waiting { until, step: None },
+                (StopKind::Later { .. }, Some(until)) => StopKind::Waiting { until },
                 (StopKind::Later { step, at, cause, retry_for, .. }, None) => {
                     let counts = !scoped.leaves_to_others();
                     StopKind::Later { step, at, cause, counts, retry_for }

@@ -24,6 +24,8 @@ use crate::workflow::stop::{StepFailure, StopKind};
 pub(crate) enum Came {
     /// The answer, as JSON.
     Completed(String),
+    /// The input of the next version of its key, as JSON.
+    Continued(String),
     Failed(StepFailure),
     /// It did not run: its runs lost too many drivers.
     Exhausted(StepFailure),
@@ -42,6 +44,7 @@ impl Came {
     pub(crate) fn of(stop: StopKind) -> Self {
         let (step, json) = match stop {
             StopKind::Failed(failure) => return Self::Failed(failure),
+            StopKind::Continue(input) => return Self::Continued(input.0),
             StopKind::Refused { step, writes } => (step, format!("{{\"refused\":{writes:?}}}")),
             StopKind::Cancelled { step } => (step, "\"cancelled\"".to_owned()),
             stop => return Self::Stopped(stop),
@@ -51,7 +54,7 @@ impl Came {
 
     const fn returned(&self) -> Returned {
         match self {
-            Self::Completed(_) => Returned::Completed,
+            Self::Completed(_) | Self::Continued(_) => Returned::Completed,
             Self::Failed(_) => Returned::Failed,
             Self::Exhausted(_) => Returned::Exhausted,
             Self::Stopped(_) => Returned::Stopped,
@@ -160,12 +163,15 @@ impl Flow {
             (Ending::Lost, _) => self.present_state().await?,
             (Ending::Quarantine { reason, item }, _) => self.quarantine_for(reason, item).await?,
             (Ending::Release(release), _) => return self.wait(code, came, release, effects).await,
-            (Ending::Complete, Came::Completed(json)) => {
+            (Ending::Complete, Came::Completed(_) | Came::Continued(_)) => {
                 let unreached = self.unreached();
                 if !unreached.is_empty() && code.unreached() == Unreached::Quarantine {
-                    self.quarantine(not_reached(&unreached)).await?
-                } else {
-                    self.complete(json.clone(), &unreached).await?
+                    return Ok(Next::Ended(self.quarantine(not_reached(&unreached)).await?));
+                }
+                match came {
+                    Came::Continued(input) => self.continue_with(input).await?,
+                    Came::Completed(json) => self.complete(json.clone(), &unreached).await?,
+                    _ => return Err(StopKind::Lost),
                 }
             }
             (Ending::Fail, Came::Failed(failure) | Came::Exhausted(failure)) => {
@@ -353,7 +359,7 @@ impl Flow {
         Ok(self.context().ended(&self.header(), None).await?)
     }
 
-    fn report_ended(&self, state: State) {
+    pub(crate) fn report_ended(&self, state: State) {
         let header = self.lock_header();
         metrics::count_workflow_ended(&header.name, state.as_str());
         tracing::info!(
@@ -407,7 +413,7 @@ impl Flow {
         Ok(Next::Ended(self.quarantine_for(why, release.item).await?))
     }
 
-    async fn release(&self, release: Release) -> Result<Ended, Unwritten> {
+    pub(crate) async fn release(&self, release: Release) -> Result<Ended, Unwritten> {
         let Release { retry, wait, waits, pause, reason, .. } = release;
         let (header, progressed) = (self.header(), self.has_progressed());
         let attempts = if progressed { 1 } else { header.attempts };

@@ -160,7 +160,7 @@ impl Flow {
     }
 
     /// Remember the header as this run wrote it.
-    fn hold(&self, next: Header) {
+    pub(crate) fn hold(&self, next: Header) {
         let mut header = self.lock_header();
         // The reply to an extension may arrive after that to a write that ends the run.
         if header.attempt == self.attempt() {

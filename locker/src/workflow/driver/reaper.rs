@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use super::completer::Completer;
 use super::fence::Unwritten;
 use super::one::{Alone, Driven};
+use crate::core::name;
 use crate::core::retention::Retention;
 use crate::core::time;
 use crate::core::workflow::event::{EventRecord, EventState};
@@ -173,6 +174,15 @@ impl Reaper {
         if !header.state.is_final() || header.next_due > context.now() {
             return Ok(());
         }
+        // A start and a signal find the latest version of a key by the first one.
+        let is_followed = header.continued_as.is_some()
+            && header.continues.is_none()
+            && header.state != State::Reaping
+            && context.latest(header.clone(), until).await?.is_some();
+        if is_followed {
+            self.write(header, ReaperAct::Keep(look_again(header, context.now()))).await?;
+            return Ok(());
+        }
         if header.state != State::Reaping && self.has_evidence(header, &all).await? {
             reaped.kept += 1;
             self.write(header, ReaperAct::Keep(look_again(header, context.now()))).await?;
@@ -185,6 +195,22 @@ impl Reaper {
         self.erase(&reaping, &all).await?;
         reaped.deleted += 1;
         metrics::count_workflow(metrics::WORKFLOWS_FORGOTTEN, &reaping.name);
+        if let Some(first) = reaping.continues.filter(|_| reaping.continued_as.is_none()) {
+            self.look_at_first(&reaping, first).await?;
+        }
+        Ok(())
+    }
+
+    /// The latest version of a key was deleted, so the first one can be deleted, too.
+    async fn look_at_first(&self, latest: &Header, first: u32) -> Result<(), Error> {
+        let (context, until) = (&self.context, self.context.until(self.deadline));
+        let workflow = name::partition(&latest.key(), first);
+        let Some(header) = Box::pin(context.store().read_header(&workflow, until)).await? else {
+            return Ok(());
+        };
+        if header.continued_as == Some(latest.key_version) {
+            self.write(&header, ReaperAct::Keep(context.now())).await?;
+        }
         Ok(())
     }
 

@@ -56,7 +56,9 @@ impl CompleterReport {
             Ended::Completed(_) => self.completed += 1,
             Ended::Failed(_) | Ended::Cancelled => self.compensated += 1,
             Ended::Quarantined(_) => self.quarantined += 1,
-            Ended::Waiting(_) | Ended::Mismatch | Ended::Newer(_) => self.waiting += 1,
+            Ended::Waiting(_) | Ended::Continued(..) | Ended::Mismatch | Ended::Newer(_) => {
+                self.waiting += 1;
+            }
         }
     }
 }

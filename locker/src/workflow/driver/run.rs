@@ -10,11 +10,12 @@ use super::report::CompleterReport;
 use crate::core::rounds::{Entry, Kind};
 use crate::core::workflow::header::List;
 use crate::error::Error;
-use crate::session::due_work::{DueWork, Lists, Page, Pool, RunReport, Turn, Work, in_own_task};
+use crate::session::due_work::{DueWork, Lists, Page, Pool, RunReport, Then, Turn, Work, in_own_task};
 use crate::store::{Layout, Positions, Row};
 use crate::workflow::flow::Flow;
 use crate::workflow::outcome::ended::Ended;
 use crate::workflow::run_time::GRACE;
+use crate::workflow::versions::MOST_VERSIONS;
 
 /// How long releasing workflows takes, after the time to record.
 const SLACK: Duration = Duration::from_millis(500);
@@ -31,6 +32,8 @@ pub(super) struct DueWorkflow {
     name: String,
     /// Once it is claimed.
     flow: Arc<OnceLock<Flow>>,
+    /// The versions of its key that this run has driven.
+    versions: u32,
 }
 
 pub(super) struct Drives<'a> {
@@ -77,7 +80,8 @@ impl Work for Drives<'_> {
             if code.is_some_and(|code| code.version() < version) {
                 *counts.unknown.entry(format!("{name} version {version}")).or_default() += 1;
             } else if code.is_some() {
-                let item = DueWorkflow { key: row.key, name: name.clone(), flow: Arc::default() };
+                let item =
+                    DueWorkflow { key: row.key, name: name.clone(), flow: Arc::default(), versions: 1 };
                 entries.push(Entry { lane: name, due: row.due, kind, item });
             } else if !self.completer.others.contains(&name) {
                 *counts.unknown.entry(name).or_default() += 1;
@@ -97,7 +101,16 @@ impl Work for Drives<'_> {
         counts.claimed = usize::from(is_work);
         match driven {
             Ok(Ok(Driven::PassedBy)) => counts.passed_by += 1,
-            Ok(Ok(Driven::Ended(ended))) => counts.count(&ended),
+            Ok(Ok(Driven::Ended(ended))) => {
+                counts.count(&ended);
+                if let Ended::Continued(next, _) = ended
+                    && item.versions < MOST_VERSIONS
+                {
+                    (item.key, item.flow) = (next, Arc::default());
+                    item.versions += 1;
+                    return Turn { is_work, then: Then::Again, ..Turn::done(counts) };
+                }
+            }
             Ok(Ok(Driven::BrokenOff)) => self.leave(item, TOO_LONG, &mut counts).await,
             Ok(Err(error)) => {
                 counts.failed += 1;

@@ -93,7 +93,7 @@ impl Flow {
         if until <= self.time() {
             return Ok(());
         }
-        let stop = StopKind::Waiting { until, step: None };
+        let stop = StopKind::Waiting { until };
         self.note_need(None, &stop);
         Err(stop.into())
     }

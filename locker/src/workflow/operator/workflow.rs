@@ -162,6 +162,7 @@ impl Workflows {
             fingerprint: None,
             input: None,
             expected: settings.expect_within,
+            continues: None,
             retention: settings.retention,
             within: None,
         };

@@ -15,6 +15,8 @@ pub(crate) enum Ended {
     Cancelled,
     Quarantined(String),
     Waiting(Waiting),
+    /// It continues under this partition, which no driver has yet.
+    Continued(String, Waiting),
     Mismatch,
     Newer(Newer),
 }
@@ -29,7 +31,7 @@ impl Ended {
             Self::Failed(failure) => Outcome::Failed(Failed { failure, replayed }),
             Self::Cancelled => Outcome::Cancelled,
             Self::Quarantined(reason) => Outcome::Quarantined(reason),
-            Self::Waiting(waiting) => Outcome::InProgress(waiting),
+            Self::Waiting(waiting) | Self::Continued(_, waiting) => Outcome::InProgress(waiting),
             Self::Mismatch => Outcome::Mismatch,
             Self::Newer(versions) => Outcome::Newer(versions),
         })

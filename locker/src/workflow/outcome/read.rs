@@ -134,6 +134,7 @@ impl<W: Workflow> OutcomeBuilder<W> {
         if header.fingerprint.is_some() && header.name != W::NAME {
             return Ok(Some(Ended::Mismatch));
         }
+        let Some(header) = context.latest(header, until).await? else { return Ok(None) };
         let standing = context.standing(&header);
         Ok(Some(context.present(VERB, standing, &header, deadline).await?))
     }

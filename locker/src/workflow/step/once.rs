@@ -4,7 +4,6 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use super::attempt::StepAttempt;
 use super::intent::intent;
@@ -14,14 +13,12 @@ use crate::core::fingerprint::Fingerprint;
 use crate::core::key::{IntoKey, Key};
 use crate::core::private::Private;
 use crate::core::retention::Retention;
-use crate::core::time;
 use crate::core::workflow::place::{Place, Undo};
-use crate::core::workflow::step::{Intent, RecordId, StepKind};
+use crate::core::workflow::step::{Intent, StepKind};
 use crate::error::BoxError;
-use crate::failure::Failure;
 use crate::workflow::definition::ProbeOutcome;
 use crate::workflow::flow::{Expected, Flow};
-use crate::workflow::stop::{Stop, StopKind};
+use crate::workflow::stop::StopKind;
 
 type Probing<'a> = Pin<Box<dyn Future<Output = Result<ProbeOutcome, BoxError>> + Send + 'a>>;
 type Probe<'a> = Box<dyn Fn(StepAttempt) -> Probing<'a> + Send + Sync + 'a>;
@@ -42,8 +39,6 @@ pub struct Once<'a> {
     pub(crate) compensation: Option<Result<Intent, StopKind>>,
     pub(crate) pivot: bool,
     pub(crate) retry: RetryPolicy,
-    /// How long it waits for a report of its outcome, counted from its start.
-    pub(crate) reported_within: Option<Duration>,
     /// Set if this is the compensation of a step.
     pub(crate) compensates: Option<Undo<'a>>,
 }
@@ -63,7 +58,6 @@ impl<'a> Once<'a> {
             compensation: None,
             pivot: false,
             retry: RetryPolicy::default(),
-            reported_within: None,
             compensates: None,
         }
     }
@@ -219,58 +213,5 @@ impl<'a> Once<'a> {
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
         self
-    }
-
-    /// Waits until the outcome is reported from outside, by
-    /// [`Workflows::report`](crate::workflow::Workflows::report): by a webhook, a person, or the
-    /// receiver of a message that this workflow has sent. The run ends here, and the workflow
-    /// resumes after the report. It is quarantined if no report comes within this time, counted
-    /// from the start of the step.
-    ///
-    /// Before the step has started, a report is
-    /// [`Reported::Unknown`](crate::workflow::Reported::Unknown): report the outcome again a moment
-    /// later.
-    ///
-    /// # Errors
-    ///
-    /// [`Stop`] until then, if the report is that the step did not happen, and once the time is
-    /// over; pass it on. The others are those of [`run`](Self::run).
-    ///
-    /// # Cost
-    ///
-    /// 3 requests: 2 writes of 1 write unit, and 1 read of 1 unit. In addition the workflow is
-    /// written twice more than without a wait, for 1 write unit and 2 for the index. A report costs
-    /// what [`ReportBuilder::completed`](crate::workflow::ReportBuilder::completed) states.
-    pub async fn reported_within<T>(mut self, within: Duration) -> Result<T, Stop>
-    where
-        T: Serialize + DeserializeOwned,
-    {
-        if self.key.is_some() {
-            let why = "a step that waits for a report has no key of its own";
-            return Err(StopKind::invalid(&self.name, why).into());
-        }
-        let flow = self.flow;
-        let id = RecordId::at(flow.workflow(), self.place());
-        let (name, version) = (self.name.clone(), self.version);
-        self.recognised = Duration::ZERO;
-        self.reported_within = Some(within);
-        let unknown = || Failure::in_doubt("its outcome is reported from outside".to_owned());
-        let step = name.clone();
-        let reported = self.attempts(|_| async { Err::<T, _>(unknown()) });
-        let waiting = async {
-            match reported.await {
-                Err(stop @ StopKind::InDoubt { .. }) => {
-                    let begun = flow.recorded(&id).map_or_else(|| flow.time(), |record| record.created);
-                    let until = time::after(begun, within);
-                    if until > flow.time() {
-                        Err(StopKind::Waiting { until, step: Some(step) })
-                    } else {
-                        Err(stop)
-                    }
-                }
-                settled => settled,
-            }
-        };
-        Ok(flow.call(&name, version, Box::pin(waiting)).await?)
     }
 }

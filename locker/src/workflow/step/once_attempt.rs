@@ -335,18 +335,13 @@ impl Once<'_> {
         start: &Starting,
     ) -> Result<Option<Settled>, StopKind> {
         let flow = self.flow;
-        // A step that waits for a report is where its code wants it to be.
-        let waits =
-            self.reported_within.is_some_and(|within| time::after(record.created, within) > flow.time());
-        if !waits {
-            metrics::count_step_in_doubt();
-            tracing::warn!(
-                workflow.key = flow.context().shown(flow.workflow()),
-                workflow.step = self.name,
-                workflow.started = %record.created,
-                "a step is in doubt: it may or may not have happened"
-            );
-        }
+        metrics::count_step_in_doubt();
+        tracing::warn!(
+            workflow.key = flow.context().shown(flow.workflow()),
+            workflow.step = self.name,
+            workflow.started = %record.created,
+            "a step is in doubt: it may or may not have happened"
+        );
         if self.is_recognised(&record) {
             return self.take_over(record, start, true).await;
         }

@@ -31,7 +31,8 @@ pub(crate) enum EventState {
     Expired,
     /// It came and cannot count. It is listed until it is handled.
     Late,
-    /// Its compensation is complete, or an operator has dealt with it.
+    /// Its compensation is complete, an operator has dealt with it, or the workflow continues as
+    /// another version of its key, which has the event.
     Handled,
 }
 

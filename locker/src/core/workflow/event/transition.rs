@@ -27,6 +27,8 @@ pub(crate) enum EventAct {
     Expire { by: String },
     /// The workflow ends, and the code has not read it.
     Leave,
+    /// The workflow continues as another version of its key, which receives the event.
+    Move,
     /// Its compensation is complete.
     Handle,
 }
@@ -116,11 +118,31 @@ impl EventRecord {
             (EventAct::Leave, EventState::Given) => {
                 (next.state, next.cause) = (EventState::Late, Some(LateCause::Unread));
             }
-            (EventAct::Handle, EventState::Late) => next.state = EventState::Handled,
+            (EventAct::Move, EventState::Given) | (EventAct::Handle, EventState::Late) => {
+                next.state = EventState::Handled
+            }
             (_, state) => return Err(EventRefusal::Found(state)),
         }
         next.revision = stamp.revision;
         Ok(Self(next))
+    }
+}
+
+impl EventRecord {
+    /// An event that the code had not read, in the version of the key that continues the workflow.
+    pub(crate) fn moved(&self, workflow: &str, run: DateTime<Utc>, stamp: Stamp) -> Self {
+        let id = RecordId { workflow: workflow.to_owned(), item: self.id.item.clone() };
+        Self(EventData {
+            id,
+            workflow_name: self.workflow_name.clone(),
+            run,
+            state: EventState::Given,
+            revision: stamp.revision,
+            wait: None,
+            arrived: self.arrived.clone(),
+            cause: None,
+            ended_by: None,
+        })
     }
 }
 

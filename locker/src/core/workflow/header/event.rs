@@ -58,6 +58,10 @@ pub(crate) enum HeaderEvent {
     },
     /// Another event under a name that has its event is stored.
     Surplus,
+    /// It is the first version, and the workflow continues as this one.
+    Followed {
+        version: u32,
+    },
 }
 
 /// What a run knows of the events of its workflow.
@@ -151,6 +155,10 @@ pub(crate) enum DriverAct {
     Complete {
         result: Option<Body>,
         note: Option<String>,
+    },
+    /// It continues as this version of its key.
+    Continue {
+        version: u32,
     },
     /// It failed, and there is nothing to compensate.
     Fail {

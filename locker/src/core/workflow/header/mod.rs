@@ -10,11 +10,12 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::core::answer::Body;
+use crate::core::key::Key;
 pub use crate::core::listed::List;
 use crate::core::retention::Retention;
 use crate::core::token::record::Intervention;
 use crate::core::token::work::Work;
-use crate::core::workflow::place::Run;
+use crate::core::workflow::place::{Run, workflow_key};
 
 pub use failed_runs::FailedRuns;
 
@@ -23,7 +24,7 @@ pub(crate) use event::{
     ReaperAct, Stamp, Waits,
 };
 pub(crate) use failed_runs::{Failures, LatestCause};
-pub(crate) use transition::NewWorkflow;
+pub(crate) use transition::{Continues, NewWorkflow};
 
 /// The state of a workflow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -39,6 +40,8 @@ pub enum State {
     Failed,
     /// It was cancelled, and its compensations are complete.
     Cancelled,
+    /// It continues as another version of its key.
+    Continued,
     /// The reaper is about to delete it.
     Reaping,
 }
@@ -53,13 +56,14 @@ impl State {
             Self::Completed => "completed",
             Self::Failed => "failed",
             Self::Cancelled => "cancelled",
+            Self::Continued => "continued",
             Self::Reaping => "reaping",
         }
     }
 
     pub(crate) fn named(name: &str) -> Option<Self> {
-        use State::{Cancelled, Compensating, Completed, Failed, Reaping, Running};
-        [Running, Compensating, Completed, Failed, Cancelled, Reaping]
+        use State::{Cancelled, Compensating, Completed, Continued, Failed, Reaping, Running};
+        [Running, Compensating, Completed, Failed, Cancelled, Continued, Reaping]
             .into_iter()
             .find(|state| state.as_str() == name)
     }
@@ -67,7 +71,7 @@ impl State {
     /// Whether the workflow has ended, so that no driver runs it any more.
     #[must_use]
     pub const fn is_final(self) -> bool {
-        matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::Reaping)
+        matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::Continued | Self::Reaping)
     }
 }
 
@@ -141,6 +145,11 @@ pub(crate) struct HeaderData {
     pub(crate) retention: Retention,
     /// The version of the workflow's key.
     pub(crate) key_version: u32,
+    /// The version of the key under which the workflow continues. In the first version of such a
+    /// workflow it is always the latest one, so nobody follows a chain.
+    pub(crate) continued_as: Option<u32>,
+    /// The first version, which this one continues. `None`: this is the first one.
+    pub(crate) continues: Option<u32>,
     pub(crate) intervention: Option<Intervention>,
     /// The token or the workflow whose work began it.
     pub(crate) within: Option<Work>,
@@ -160,6 +169,11 @@ impl Header {
     /// What was read from the table.
     pub(crate) const fn stored(data: HeaderData) -> Self {
         Self(data)
+    }
+
+    /// The key of the workflow.
+    pub(crate) fn key(&self) -> Key {
+        Key::stored(workflow_key(&self.workflow).to_owned())
     }
 
     /// Identifies this workflow, as started, in the record of a step that has its own key.

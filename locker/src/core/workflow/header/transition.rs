@@ -31,6 +31,16 @@ pub(crate) struct NewWorkflow {
     pub(crate) expected: Duration,
     pub(crate) retention: Retention,
     pub(crate) within: Option<Work>,
+    pub(crate) continues: Option<Continues>,
+}
+
+/// What a workflow takes over from the version of its key that it continues.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Continues {
+    /// The first version.
+    pub(crate) first: u32,
+    /// The number of events that the code had not read.
+    pub(crate) events: u32,
 }
 
 impl Header {
@@ -68,10 +78,12 @@ impl Header {
             expected: new.expected,
             retention: new.retention,
             key_version: new.key_version,
+            continued_as: None,
+            continues: new.continues.map(|continues| continues.first),
             intervention: None,
             within: new.within,
             reported: false,
-            signals: 0,
+            signals: new.continues.map_or(0, |continues| continues.events),
             surplus: 0,
             waits: None,
             stands: false,
@@ -121,6 +133,12 @@ impl Header {
             }
             HeaderEvent::Surplus if self.state == State::Reaping => return Err(HeaderRefusal::NotPossible),
             HeaderEvent::Surplus => next.surplus = next.surplus.saturating_add(1),
+            HeaderEvent::Followed { version }
+                if self.continued_as.is_some() && self.state != State::Reaping =>
+            {
+                next.continued_as = Some(*version);
+            }
+            HeaderEvent::Followed { .. } => return Err(HeaderRefusal::NotPossible),
         }
         next.revision = stamp.revision;
         Ok(Self(next))
@@ -208,7 +226,10 @@ impl HeaderData {
         match (act, self.state) {
             // An event came between the query of the run and its end. If the code has not read it,
             // it is late, and may have a compensation.
-            (DriverAct::Complete { .. } | DriverAct::Fail { .. }, State::Running)
+            (
+                DriverAct::Complete { .. } | DriverAct::Continue { .. } | DriverAct::Fail { .. },
+                State::Running,
+            )
             | (DriverAct::EndCompensated, State::Compensating)
                 if has_unread =>
             {
@@ -226,6 +247,10 @@ impl HeaderData {
                 self.result.clone_from(result);
                 self.end(State::Completed, events.owed, stamp);
                 self.reason = note.as_deref().map(cut);
+            }
+            (DriverAct::Continue { version }, State::Running) => {
+                self.continued_as = Some(*version);
+                self.end(State::Continued, false, stamp);
             }
             (DriverAct::Fail { result }, State::Running) => {
                 self.result = Some(result.clone());
@@ -335,7 +360,9 @@ impl HeaderData {
 
     fn reap(&mut self, act: &ReaperAct, stamp: &Stamp) -> Result<(), HeaderRefusal> {
         match act {
-            ReaperAct::Keep(until) if self.state.is_answered() => self.next_due = *until,
+            ReaperAct::Keep(until) if self.state.is_answered() || self.state == State::Continued => {
+                self.next_due = *until;
+            }
             // A later run continues a deletion that was cut off.
             ReaperAct::Delete(until) if self.state.is_final() => {
                 if self.state != State::Reaping {
@@ -391,7 +418,9 @@ impl HeaderData {
                 self.ending = Some(self.ending.unwrap_or(State::Cancelled));
                 self.due_now(stamp);
             }
-            ended @ (State::Completed | State::Failed | State::Cancelled) => self.reopen(ended, stamp),
+            ended @ (State::Completed | State::Failed | State::Cancelled | State::Continued) => {
+                self.reopen(ended, stamp);
+            }
         }
         // An effect that should not stand may change what callers receive; a late event does not.
         self.stands = false;

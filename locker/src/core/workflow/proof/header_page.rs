@@ -11,7 +11,7 @@ use crate::core::workflow::header::{
     ReaperAct, State as Stored,
 };
 
-const STATES: [&str; 14] = [
+const STATES: [&str; 15] = [
     "driven",
     "overdue",
     "waiting",
@@ -23,12 +23,13 @@ const STATES: [&str; 14] = [
     "completed",
     "failed",
     "cancelled",
+    "continued",
     "closed",
     "ended, late event due",
     "reaping",
 ];
 
-const EVENTS: [&str; 29] = [
+const EVENTS: [&str; 31] = [
     "claim",
     "claim by the same owner",
     "claim after too many crashes",
@@ -38,6 +39,7 @@ const EVENTS: [&str; 29] = [
     "driver: completes",
     "driver: completes, an event is not read",
     "driver: completes, a late event is owed",
+    "driver: continues as the next version",
     "driver: fails, nothing to compensate",
     "driver: fails, compensates",
     "driver: all is compensated",
@@ -55,6 +57,7 @@ const EVENTS: [&str; 29] = [
     "twice",
     "event, waited for",
     "late event with a compensation",
+    "the next version continues again",
     "reaper: keeps it",
     "reaper: deletes it",
     "reaper: sets it aside",
@@ -128,6 +131,7 @@ pub(super) fn header_in(state: &str) -> Header {
             let ended = on(&driven, driver(&driven, DriverAct::Complete { result: None, note: None }));
             on(&ended, HeaderEvent::Signalled { is_waited_for: false, owed: true })
         }
+        "continued" => on(&driven, driver(&driven, DriverAct::Continue { version: 2 })),
         "closed" => on(&quarantined, operator(&quarantined, OperatorAct::Close { seen: 9 })),
         _ => {
             let completed = on(&driven, driver(&driven, DriverAct::Complete { result: None, note: None }));
@@ -182,6 +186,7 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
             events: Events { known: header.signals, owed: true },
             act: DriverAct::Complete { result: None, note: None },
         },
+        "driver: continues as the next version" => driver(&header, DriverAct::Continue { version: 2 }),
         "driver: fails, nothing to compensate" => driver(&header, DriverAct::Fail { result: answer() }),
         "driver: fails, compensates" => {
             driver(&header, DriverAct::Compensate { result: answer(), reason: "declined".to_owned() })
@@ -213,6 +218,7 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
         "twice" => HeaderEvent::Twice,
         "event, waited for" => HeaderEvent::Signalled { is_waited_for: true, owed: false },
         "late event with a compensation" => HeaderEvent::Signalled { is_waited_for: false, owed: true },
+        "the next version continues again" => HeaderEvent::Followed { version: 3 },
         "reaper: keeps it" => reaper(&header, ReaperAct::Keep(at(9000))),
         "reaper: deletes it" => reaper(&header, ReaperAct::Delete(at(9000))),
         _ => reaper(&header, ReaperAct::Quarantine { reason: "old".to_owned() }),
@@ -246,6 +252,7 @@ fn state_of(header: &Header, now: DateTime<Utc>) -> &'static str {
         (Stored::Completed, ..) => "completed",
         (Stored::Failed, ..) => "failed",
         (Stored::Cancelled, ..) => "cancelled",
+        (Stored::Continued, ..) => "continued",
         (Stored::Compensating, Some(List::Unfinished), false) if header.stands && due => {
             "ended, late event due"
         }

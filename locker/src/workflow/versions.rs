@@ -1,0 +1,264 @@
+//! Workflows that continue under the next version of their key.
+//!
+//! Each version has a partition of its own. The header of the first version names the latest one,
+//! in the same transaction that starts it, so a reader needs one read more and follows no chain.
+
+use serde::Serialize;
+
+use super::context::Context;
+use super::flow::Flow;
+use super::outcome::Waiting;
+use super::outcome::ended::Ended;
+use super::stop::{Stop, StopKind};
+use crate::core::answer::{self, Body};
+use crate::core::fingerprint::Fingerprint;
+use crate::core::name;
+use crate::core::private::Private;
+use crate::core::workflow::ending::Release;
+use crate::core::workflow::event::{EventAct, owes};
+use crate::core::workflow::header::{
+    Continues, DriverAct, Header, HeaderEvent, HeaderRefusal, NewWorkflow, Pause, State,
+};
+use crate::core::workflow::place::Place;
+use crate::error::Error;
+use crate::metrics;
+use crate::store::{Guard, Over, Until, Written, beside_item};
+
+const VERB: &str = "continue the workflow";
+
+/// The largest input, in bytes, that is stored in the header; a larger one has an item of its own,
+/// written first.
+const MOST_INLINE: usize = 400;
+/// The most versions that one call, or one run of a completer, drives: a workflow may continue for
+/// ever without a wait.
+pub(crate) const MOST_VERSIONS: u32 = 100;
+/// How often events may come, or other versions may start, while a workflow continues.
+const ROUNDS: u32 = 10;
+/// The most events that the next version takes over: a transaction takes 100 items.
+const MOST_MOVED: usize = 45;
+
+impl Flow {
+    /// Ends this version of the workflow's key, and starts the next version with this input. Return
+    /// the stop: `Err(flow.continue_as_new(&input))`.
+    ///
+    /// Each resume reads all records of the workflow. A loop that polls or waits for months
+    /// therefore continues as a new version after some rounds, and starts with no records. The
+    /// input contains what the next version needs to know.
+    ///
+    /// - The steps of this version are complete, as if the workflow had completed: they are not
+    ///   compensated later. As for a completed workflow, no step may be at work or in doubt.
+    /// - Steps of the next version run again under their names. Their providers receive other
+    ///   idempotency keys.
+    /// - Events that the code has not read are given to the next version.
+    /// - `outcome`, `start` and `signal` without a key version, or with that of the first one, use
+    ///   the latest version.
+    /// - The same call or run of a completer drives up to 100 versions, and the next run goes on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use locker::workflow::{Flow, Stop};
+    /// # async fn is_shipped(_parcel: &str) -> Result<bool, locker::Failure> { Ok(true) }
+    /// async fn run(flow: &Flow, parcel: String) -> Result<(), Stop> {
+    ///     for look in 0..48 {
+    ///         if flow.step(("look", look)).run(async |_| is_shipped(&parcel).await).await? {
+    ///             return Ok(());
+    ///         }
+    ///         flow.sleep(("pause", look), Duration::from_secs(30 * 60)).await?;
+    ///     }
+    ///     Err(flow.continue_as_new(&parcel))
+    /// }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The workflow is quarantined, and nothing is started, if the input is not of the type
+    /// `Workflow::Input` or is too large, if the next version of the key is in use, or if the code
+    /// has not read more than 45 events.
+    ///
+    /// # Crash window
+    ///
+    /// None: one transaction ends this version and starts the next one.
+    ///
+    /// # Cost
+    ///
+    /// The first time 1 transaction of 2 items: 4 write units, and 4 for the index. From then on 1
+    /// read of 1 unit more, and the transaction has 3 items. Each event that is given to the next
+    /// version: 2 items. An input of more than 400 bytes: 1 request.
+    pub fn continue_as_new(&self, input: &impl Serialize) -> Stop {
+        match answer::to_json(input) {
+            Ok(json) => StopKind::Continue(Private(json)).into(),
+            Err(error) => StopKind::Input { reason: format!("that of continue_as_new: {error}") }.into(),
+        }
+    }
+
+    /// Ends this version, and starts the next one. A completer drives it.
+    pub(crate) async fn continue_with(&self, input: &str) -> Result<Ended, StopKind> {
+        let (context, until) = (self.context(), self.until().for_end());
+        let seen = self.header();
+        let first = seen.continues.unwrap_or(seen.key_version);
+        let version = seen.key_version.saturating_add(1);
+        let workflow = name::partition(self.key(), version);
+        let input = input.to_owned();
+        let name = answer::to_json(&seen.name).map_err(Error::from)?;
+        let print = Fingerprint::of_json_text(&format!("[{name},{input}]"));
+        let input = context.store_input(&workflow, input, until).await?;
+        let new = NewWorkflow {
+            workflow,
+            name: seen.name.clone(),
+            code: seen.code,
+            key_version: version,
+            owner: None,
+            not_before: None,
+            fingerprint: Some(print.stored(context.fingerprint_keys()).text),
+            input: Some(input),
+            expected: seen.expected,
+            retention: seen.retention,
+            within: seen.within.clone(),
+            continues: Some(Continues { first, events: 0 }),
+        };
+        let (ended, next) = self.continue_as(&new, first).await?;
+        let Some(next) = next else {
+            let unused = Header::started(new, context.stamp());
+            context.drop_input(&unused, until).await;
+            return Ok(ended);
+        };
+        metrics::count_workflow(metrics::WORKFLOWS_STARTED, &next.name);
+        self.report_ended(State::Continued);
+        Ok(ended)
+    }
+
+    /// `None`: the next version has not started.
+    async fn continue_as(&self, new: &NewWorkflow, first: u32) -> Result<(Ended, Option<Header>), StopKind> {
+        let (context, until) = (self.context(), self.until().for_end());
+        let (store, version) = (context.store(), new.key_version);
+        // Senders may store events between the reads of this run and its end: the header counts
+        // them, as for every other end.
+        for _ in 0..ROUNDS {
+            let seen = self.header();
+            if owes(&self.events()) {
+                let release =
+                    Release { retry: Some(self.time()), pause: Pause::Elsewhere, ..Release::default() };
+                let reason = "a late event is compensated before the workflow continues".to_owned();
+                return Ok((self.release(Release { reason, ..release }).await?, None));
+            }
+            let left: Vec<_> = self
+                .events()
+                .into_iter()
+                .filter_map(|event| {
+                    let moved = event.on(&event.revision, &EventAct::Move, context.stamp()).ok()?;
+                    Some((event, moved))
+                })
+                .collect();
+            if left.len() > MOST_MOVED {
+                let why = format!(
+                    "the code has not read {} events, and the next version of the key takes over {MOST_MOVED}",
+                    left.len()
+                );
+                return Ok((self.quarantine(why).await?, None));
+            }
+            let act = HeaderEvent::Driver {
+                attempt: self.attempt().to_owned(),
+                events: self.known_events(false),
+                act: DriverAct::Continue { version },
+            };
+            let ended = match seen.on(&act, context.stamp()) {
+                Ok(ended) => ended,
+                Err(HeaderRefusal::Signalled) => {
+                    self.read_events().await?;
+                    continue;
+                }
+                Err(_) => return Err(StopKind::Lost),
+            };
+            let events = u32::try_from(left.len()).unwrap_or(u32::MAX);
+            let new = NewWorkflow { continues: Some(Continues { first, events }), ..new.clone() };
+            let next = Header::started(new, context.stamp());
+            let mut headers = vec![(Some(&seen), ended.clone()), (None, next.clone())];
+            let first_header = match self.key_version() == first {
+                true => None,
+                false => {
+                    let workflow = name::partition(self.key(), first);
+                    Box::pin(store.read_header(&workflow, until)).await?
+                }
+            };
+            let followed = HeaderEvent::Followed { version };
+            // An operator cannot delete it, and the reaper keeps it while a version runs.
+            let named = first_header.as_ref().map(|seen| seen.on(&followed, context.stamp())).transpose();
+            let Ok(named) = named else { return Err(StopKind::Lost) };
+            headers.extend(first_header.as_ref().zip(named).map(|(seen, named)| (Some(seen), named)));
+            let moved = left.iter().flat_map(|(event, given_up)| {
+                let moved = event.moved(&next.workflow, next.created, context.stamp());
+                [Over::Event(Some(event), given_up.clone()), Over::Event(None, moved)]
+            });
+            let records: Vec<_> = moved.collect();
+            match Box::pin(store.change_together(VERB, &records, &headers, None, until)).await? {
+                Written::Done => {
+                    context.record_failed_runs(&ended, until).await;
+                    self.hold(ended);
+                    let waiting = Waiting::enqueued(next.created, next.created);
+                    let ended = Ended::Continued(next.workflow.clone(), waiting);
+                    return Ok((ended, Some(next)));
+                }
+                Written::Refused { found: Some(header), .. } if header.attempt != self.attempt() => {
+                    return Err(StopKind::Lost);
+                }
+                Written::Refused { found, .. } => {
+                    if let Some(header) = found {
+                        *self.lock_header() = *header;
+                    }
+                    if Box::pin(store.read_header(&next.workflow, until)).await?.is_some() {
+                        let why = format!("it cannot continue: version {version} of its key is in use");
+                        return Ok((self.quarantine(why).await?, None));
+                    }
+                    self.read_events().await?;
+                }
+            }
+        }
+        Err(Error::Contended { verb: VERB, tries: ROUNDS }.into())
+    }
+}
+
+impl Context {
+    /// The latest version of the workflow with this header. `None`: it was deleted.
+    pub(crate) async fn latest(&self, header: Header, until: Until) -> Result<Option<Header>, Error> {
+        let mut header = header;
+        // The workflow may continue between two reads.
+        for _ in 0..ROUNDS {
+            let Some(version) = header.continued_as else { return Ok(Some(header)) };
+            let workflow = name::partition(&header.key(), version);
+            match Box::pin(self.store().read_header(&workflow, until)).await? {
+                Some(next) => header = next,
+                None => return Ok(None),
+            }
+        }
+        Err(Error::Contended { verb: "find the latest version of the workflow", tries: ROUNDS })
+    }
+
+    /// Stores the input of a workflow that starts: for its header, or in an item of its own.
+    pub(crate) async fn store_input(
+        &self,
+        workflow: &str,
+        input: String,
+        until: Until,
+    ) -> Result<Body, Error> {
+        let (encoded, inline) = answer::encode(input, MOST_INLINE, answer::MOST_BYTES)?;
+        if inline {
+            return Ok(Body::Inline(encoded));
+        }
+        let (codec, bytes, id) = (encoded.codec, encoded.bytes.len(), self.new_id());
+        let item = || beside_item(workflow, &Place::Input(&id).to_string(), &encoded);
+        Box::pin(self.store().put_item("store the input", &item, None, Guard::None, until)).await?;
+        Ok(Body::Beside { codec, id, bytes })
+    }
+
+    /// Deletes an input that no header refers to.
+    pub(crate) async fn drop_input(&self, header: &Header, until: Until) {
+        let Some(Body::Beside { id, .. }) = &header.input else { return };
+        let item = Place::Input(id).to_string();
+        let dropped = self.store().delete_item("drop the input", &header.workflow, &item, Guard::None, until);
+        if let Err(error) = Box::pin(dropped).await {
+            tracing::debug!(%error, "an unused input could not be deleted");
+        }
+    }
+}
