@@ -81,6 +81,8 @@ mod left_behind;
 mod lost_drivers;
 #[path = "workflow/lost_progress.rs"]
 mod lost_progress;
+#[path = "workflow/map.rs"]
+mod map;
 #[path = "workflow/nested_key.rs"]
 mod nested_key;
 #[path = "workflow/odd_types.rs"]

@@ -18,6 +18,8 @@ enum Shape {
     Atomic,
     /// This many once-only steps with results of this many bytes that do not compress.
     Onces(usize, usize),
+    /// A map with this many once-only steps.
+    Map(usize),
 }
 
 struct Priced(Shape, String);
@@ -46,6 +48,12 @@ impl Workflow for Priced {
                         |_| async { Ok((0..bytes).map(|_| fastrand::alphanumeric()).collect::<String>()) };
                     flow.once(format!("step#{number}")).run(noise).await?;
                 }
+            }
+            Shape::Map(count) => {
+                let items = (0..count).map(|item| (item, item));
+                let map = flow.map("fund", items, 16, async |flow, _| flow.once("a").run(work).await);
+                map.await?;
+                flow.sleep("nap", LATER * 24).await?;
             }
         }
         Ok(())
@@ -110,6 +118,29 @@ async fn ten_once_only_steps_of_two_kilobytes_stay_within_the_budget() {
     // compressed. The budget is 42 units for them and the header, and 2 for the index.
     assert_eq!(price, Price { requests: 32, write_units: 35.0, read_units: 10.0 });
     assert!(price.write_units <= 42.0 + 2.0);
+}
+
+#[tokio::test]
+async fn map_costs_its_steps_and_one_query_when_it_resumes() {
+    for (items, pages) in [(3, 1), (200, 1), (4000, 2)] {
+        let desk = Desk::new().await;
+        if !desk.bench.engine.is_embedded() {
+            return;
+        }
+        let (workflows, wire) = desk.machine();
+        let priced = Priced(Shape::Map(items), desk.rows.clone());
+        workflows.start(&priced, "priced/1", &()).run().await.unwrap();
+        // Start; three requests for each step; the recorded time, and the release of the workflow.
+        let (count, units) = (items as f64, 2.0 + 1.0 + 3.0);
+        let price = Price { requests: items * 3 + 3, write_units: count * 2.0 + units, read_units: count };
+        assert_eq!(bill(&wire), price, "{items}");
+        desk.bench.clock.advance(LATER * 24);
+        workflows.start(&priced, "priced/1", &()).run().await.unwrap();
+        let operations: Vec<_> = wire.take().into_iter().map(|exchange| exchange.operation).collect();
+        // Refused, claimed, read, ended.
+        assert_eq!(operations.iter().filter(|operation| *operation == "Query").count(), pages, "{items}");
+        assert_eq!(operations.len(), 3 + pages, "{items}: {operations:?}");
+    }
 }
 
 /// It waits for one event.

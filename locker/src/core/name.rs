@@ -2,6 +2,8 @@
 
 #![cfg_attr(not(feature = "workflow"), allow(dead_code, reason = "only workflows use all of it"))]
 
+use std::sync::Arc;
+
 use crate::core::key::Key;
 
 /// Longest name of a workflow or a step, in bytes.
@@ -27,6 +29,15 @@ pub(crate) enum InvalidName {
     /// The id of a name that was composed of a text and an id.
     #[error("the name ends with #, so its id is empty; give each step an id of its own, such as fund#7")]
     EmptyId,
+    /// A name in code that contains the sign between the parts of a path.
+    #[error(
+        "the name has a : at byte {at}, which separates a branch of a map from its steps; leave it out, such as \
+         fund-charge"
+    )]
+    Path {
+        /// Its position, in bytes from 0.
+        at: usize,
+    },
     /// A character that names do not allow.
     #[error(
         "the name has {what} at byte {at}; names are printable ASCII without space, / and ~, such as fund#7"
@@ -42,7 +53,61 @@ pub(crate) enum InvalidName {
 /// Begins the names of events that operators see.
 pub(crate) const EVENT_PREFIX: &str = "event:";
 
-/// Check a name. `/` and `~` separate the parts of keys.
+/// Between the name of a branch of a map and the names of its steps. A shell passes it on, so that
+/// the path of a step can be pasted into a command.
+const BRANCH: char = ':';
+
+/// Check the name that code gives to a step, in this branch, and the path that they make.
+pub(crate) fn check_in(branch: &Branch, name: &str) -> Result<(), InvalidName> {
+    check(name)?;
+    if let Some(at) = name.find(BRANCH) {
+        return Err(InvalidName::Path { at });
+    }
+    check(&branch.path(name))
+}
+
+/// A branch of a map, or of the maps that are in each other. Its steps are at paths such as
+/// `fund#7:charge`. Default: no branch, where the path of a step is its name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Branch(Option<Arc<str>>);
+
+impl Branch {
+    /// The branch with this id of a map with this name, which is in this branch.
+    pub(crate) fn of_map(&self, map: &str, id: &str) -> Result<Self, InvalidName> {
+        let path = self.path(&with_id(map, id));
+        check(&path)?;
+        // A step of the branch has a name of at least one byte.
+        match path.len() + 2 {
+            bytes if bytes > MAX_NAME_BYTES => Err(InvalidName::Length { bytes }),
+            _ => Ok(Self(Some(format!("{path}{BRANCH}").into()))),
+        }
+    }
+
+    /// The branch of a map with this name that a step with this path is in.
+    pub(crate) fn of_map_with(&self, map: &str, path: &str) -> Option<Self> {
+        let id = self.name(path)?.strip_prefix(map)?.strip_prefix('#')?;
+        let end = path.len() - id.len() + id.find(BRANCH)? + BRANCH.len_utf8();
+        Some(Self(Some(path.get(..end)?.into())))
+    }
+
+    /// The path of a step of this branch.
+    pub(crate) fn path(&self, name: &str) -> String {
+        match &self.0 {
+            Some(prefix) => format!("{prefix}{name}"),
+            None => name.to_owned(),
+        }
+    }
+
+    /// The name in a path. `None`: it is the path of another branch.
+    pub(crate) fn name<'a>(&self, path: &'a str) -> Option<&'a str> {
+        match &self.0 {
+            Some(prefix) => path.strip_prefix(&**prefix),
+            None => Some(path),
+        }
+    }
+}
+
+/// Check a name, or the path of a step. `/` and `~` separate the parts of keys.
 pub(crate) fn check(name: &str) -> Result<(), InvalidName> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
         return Err(InvalidName::Length { bytes: name.len() });
@@ -68,11 +133,11 @@ pub(crate) fn check(name: &str) -> Result<(), InvalidName> {
 }
 
 /// A name that is composed of a text and an id. No two ids have the same name: what a name does not
-/// allow is percent-encoded, as are `%` and `#`.
+/// allow is percent-encoded, as are `%`, `#` and `:`.
 pub(crate) fn with_id(text: &str, id: &str) -> String {
     let mut name = format!("{text}#");
     for byte in id.bytes() {
-        if byte.is_ascii_graphic() && !b"/~%#".contains(&byte) {
+        if byte.is_ascii_graphic() && !b"/~%#:".contains(&byte) {
             name.push(char::from(byte));
         } else {
             name.push_str(&format!("%{byte:02X}"));
@@ -129,12 +194,38 @@ mod tests {
 
     #[test]
     fn ids_of_any_text_have_names_of_their_own() {
-        for (id, name) in [("7", "fund#7"), ("a b/c", "fund#a%20b%2Fc"), ("ü~#%", "fund#%C3%BC%7E%23%25")] {
+        for (id, name) in [("7", "fund#7"), ("a b/c", "fund#a%20b%2Fc"), ("ü~#%:", "fund#%C3%BC%7E%23%25%3A")]
+        {
             assert_eq!(with_id("fund", id), name);
             assert_eq!(check(name), Ok(()));
         }
         assert_eq!(check(&with_id("fund", "")), Err(InvalidName::EmptyId));
         assert_eq!(check(&with_id("fund", &"ü".repeat(40))), Err(InvalidName::Length { bytes: 245 }));
+    }
+
+    #[test]
+    fn steps_of_a_branch_have_paths_of_their_own() {
+        let none = Branch::default();
+        let fund = none.of_map("fund", "a:b").unwrap();
+        let leg = fund.of_map("leg", "2").unwrap();
+        for (branch, path) in
+            [(&none, "charge"), (&fund, "fund#a%3Ab:charge"), (&leg, "fund#a%3Ab:leg#2:charge")]
+        {
+            assert_eq!((branch.path("charge").as_str(), branch.name(path)), (path, Some("charge")));
+            assert_eq!(check_in(branch, "charge"), Ok(()));
+            assert_eq!(check_in(branch, "a:b"), Err(InvalidName::Path { at: 1 }));
+            assert_eq!(check_in(branch, ""), Err(InvalidName::Length { bytes: 0 }));
+        }
+        assert_eq!(none.of_map_with("fund", "fund#a%3Ab:leg#2:charge"), Some(fund.clone()));
+        assert_eq!(fund.of_map_with("leg", "fund#a%3Ab:leg#2:charge"), Some(leg.clone()));
+        for path in ["fund#1", "funds#1:charge", "fund#1:leg#2:charge"] {
+            assert_eq!(fund.of_map_with("leg", path), None);
+        }
+        assert_eq!([leg.name("fund#a%3Ab:charge"), fund.name("charge")], [None, None]);
+        assert_eq!(check_in(&fund, &"x".repeat(200)), Err(InvalidName::Length { bytes: 211 }));
+        assert_eq!(none.of_map("fund", ""), Err(InvalidName::EmptyId));
+        assert!(none.of_map("fund", &"x".repeat(193)).is_ok());
+        assert_eq!(none.of_map("fund", &"x".repeat(194)), Err(InvalidName::Length { bytes: 201 }));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::core::answer::{self, Encoded};
 use crate::core::fingerprint::Fingerprint;
 use crate::core::key::Key;
 use crate::core::message::letter::Letter;
+use crate::core::name::Branch;
 use crate::core::private::Private;
 use crate::core::time;
 use crate::core::workflow::event::EventRecord;
@@ -39,7 +40,8 @@ pub(crate) use span::{Expected, Span};
 /// A running workflow, with which [`Workflow::run`](super::Workflow::run) makes its steps.
 ///
 /// Clones refer to the same workflow. Steps may run concurrently, each under its own name. Use
-/// `tokio::join!`, which lets all of them end. `tokio::try_join!`, `select!` and `timeout` drop
+/// [`map`](Self::map) for many items, and `tokio::join!` for a few different steps: both let all of
+/// them end. `tokio::try_join!`, `select!` and `timeout` drop
 /// steps: the workflow then waits until a dropped [`once`](Self::once) can no longer be at work,
 /// and is quarantined if its outcome stays unknown.
 ///
@@ -51,6 +53,9 @@ pub struct Flow {
     /// Set for the compensation of a step, so that the steps of the compensation have places of
     /// their own.
     scope: Option<Arc<Scope>>,
+    /// The branch of a map that this flow is for, so that the steps of each branch have names of
+    /// their own.
+    branch: Branch,
 }
 
 #[derive(Debug)]
@@ -129,7 +134,7 @@ impl Flow {
             run_time,
             unsent,
         };
-        Self { inner: Arc::new(inner), scope: None }
+        Self { inner: Arc::new(inner), scope: None, branch: Branch::default() }
     }
 
     /// The key of the workflow.
@@ -191,8 +196,9 @@ impl Flow {
     /// ```
     ///
     /// A workflow is beyond this point if it has a recorded step, or has reached a wait for an
-    /// event, that this run has not called yet. The name is that of a step: no other step of the
-    /// workflow may have it.
+    /// event, that this run has not called yet. In a [`map`](Self::map), the steps of the same
+    /// branch count, and the waits of all branches. The name is that of a step: no other step of
+    /// the workflow may have it.
     ///
     /// # Errors
     ///
@@ -208,7 +214,10 @@ impl Flow {
             let stop = StopKind::invalid(&name, "the version of a branch must be at least 1, got 0");
             return Err(stop.into());
         }
-        let is_called = |step: &str| step == name || self.has_called(step);
+        let path = self.branch.path(&name);
+        // A branch of a map looks at its own steps: other branches may not have begun in this run.
+        let is_called =
+            |step: &str| step == path || self.branch.name(step).is_none() || self.has_called(step);
         // Steps of a compensation have places of their own.
         let beyond = |record: &StepRecord| match record.id.place() {
             Ok(Place::Step(step)) => self.scope.is_none() && !is_called(step),
@@ -222,13 +231,13 @@ impl Flow {
         };
         let beyond = !self.records_that(beyond).is_empty() || self.events().iter().any(waited);
         let chosen = if beyond { 1 } else { max };
-        let step = self.step(name.clone()).run(async |_| Ok(chosen));
+        let step = self.step(name).run(async |_| Ok(chosen));
         let recorded = Box::pin(step).await?;
         if recorded <= max {
             return Ok(recorded);
         }
         let stop = StopKind::Later {
-            step: name,
+            step: path,
             at: self.time(),
             cause: format!("version {recorded} of this branch was chosen, and the code knows {max}"),
             counts: false,

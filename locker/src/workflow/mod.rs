@@ -99,6 +99,7 @@ pub(crate) mod flow;
 mod limits;
 #[cfg(feature = "messages")]
 mod lines;
+mod map;
 mod operator;
 mod outcome;
 mod report;

@@ -66,6 +66,16 @@ impl Stop {
     pub(crate) fn kind(self) -> StopKind {
         *self.0
     }
+
+    /// Whether the workflow continues as another version of its key.
+    pub(crate) fn continues(&self) -> bool {
+        matches!(*self.0, StopKind::Continue(_))
+    }
+
+    /// Whether it is an outcome, which holds no workflow: the code may handle it.
+    pub(crate) fn is_outcome(&self) -> bool {
+        self.0.need().is_none()
+    }
 }
 
 /// An error of the code between its steps. The workflow is quarantined, except for an [`Error`] of

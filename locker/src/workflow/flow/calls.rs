@@ -8,11 +8,12 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::{Flow, locked};
-use crate::core::name;
+use crate::core::name::{self, Branch};
 use crate::core::time;
 use crate::core::workflow::ending::{Need, NeedKind};
 use crate::core::workflow::place::{Effect, Place, Undo, shown_event};
 use crate::core::workflow::step::RecordId;
+use crate::workflow::step::name::IntoStepName;
 use crate::workflow::stop::StopKind;
 
 /// The compensation that a flow is for: [`Undo`], owned.
@@ -35,6 +36,16 @@ struct Used {
     scope: Option<Arc<Scope>>,
     name: String,
     version: u32,
+}
+
+/// Who has a name.
+#[derive(Debug)]
+struct Taken {
+    /// `true`: the name is in use, or its step has an outcome. `false`: its last call was dropped,
+    /// or returned a stop that is no outcome, so that the code may try again.
+    is_kept: bool,
+    /// The branch whose code may try again. All branches use the same names of events.
+    by: Branch,
 }
 
 /// A start whose reply is outstanding, so that the step may have started.
@@ -60,9 +71,7 @@ struct State {
     lost: bool,
     /// Until then, one of the steps that run concurrently extends the claim.
     extends: Option<DateTime<Utc>>,
-    /// `true`: the name is in use, or its step has an outcome. `false`: its last call was dropped,
-    /// or returned a stop that is no outcome, so that the code may try again.
-    used: HashMap<Used, bool>,
+    used: HashMap<Used, Taken>,
     /// By a number: two branches may start the step of one key, each with its own request.
     starting: HashMap<u64, Start>,
     /// The number of the next start.
@@ -80,7 +89,7 @@ struct Call<'a> {
 impl Drop for Call<'_> {
     fn drop(&mut self) {
         if let Some(taken) = locked(&self.flow.inner.calls.0).used.get_mut(&self.used) {
-            *taken = self.keeps_name;
+            taken.is_kept = self.keeps_name;
         }
     }
 }
@@ -90,7 +99,21 @@ impl Flow {
     pub(crate) fn within(&self, of: Undo<'_>) -> Self {
         let Undo { effect: Effect { step, version }, late } = of;
         let scope = Scope { step: step.to_owned(), version, late };
-        Self { inner: Arc::clone(&self.inner), scope: Some(Arc::new(scope)) }
+        Self { inner: Arc::clone(&self.inner), scope: Some(Arc::new(scope)), branch: Branch::default() }
+    }
+
+    /// Returns this flow for a branch of a map.
+    pub(crate) fn in_branch(&self, branch: Branch) -> Self {
+        Self { branch, ..self.clone() }
+    }
+
+    pub(crate) const fn branch(&self) -> &Branch {
+        &self.branch
+    }
+
+    /// The path of a step that this code names: its name, after the branch that the code is in.
+    pub(crate) fn path(&self, name: impl IntoStepName) -> String {
+        self.branch.path(&name.into_step_name())
     }
 
     /// Whether this is the flow of a compensation.
@@ -98,7 +121,7 @@ impl Flow {
         self.scope.is_some()
     }
 
-    /// The place of a step that this code names.
+    /// The place of a step of this code, by its path.
     pub(crate) fn place_of<'a>(&'a self, name: &'a str) -> Place<'a> {
         match &self.scope {
             None => Place::Step(name),
@@ -116,7 +139,8 @@ impl Flow {
         version: Option<u32>,
         work: Pin<Box<impl Future<Output = Result<T, StopKind>>>>,
     ) -> Result<T, StopKind> {
-        let checked = name::check(name).map_err(|error| StopKind::name(name, &error));
+        let given = self.branch.name(name).unwrap_or(name);
+        let checked = name::check_in(&self.branch, given).map_err(|error| StopKind::name(name, &error));
         let place = || RecordId::at(self.workflow(), self.place_of(name)).reference();
         self.call_at(checked.and_then(|()| self.take_name(name, version)), place, work).await
     }
@@ -131,6 +155,29 @@ impl Flow {
         let shown = shown_event(name);
         let checked = name::check(name).map_err(|error| StopKind::name(&shown, &error));
         self.call_at(checked.and_then(|()| self.take_name(&shown, None)), || id.reference(), work).await
+    }
+
+    /// Call a map, as a step is called. No step has the name under which it is used.
+    pub(crate) async fn call_map<T>(
+        &self,
+        name: &str,
+        work: Pin<Box<impl Future<Output = Result<T, StopKind>>>>,
+    ) -> Result<T, StopKind> {
+        let path = self.branch.path(name);
+        let checked = name::check_in(&self.branch, name).map_err(|error| StopKind::name(&path, &error));
+        let used = format!("{path}:");
+        self.call_at(checked.and_then(|()| self.take_name(&used, None)), || self.place_of_map(name), work)
+            .await
+    }
+
+    /// The place of a map among the needs of a run. It is no place of a record.
+    fn place_of_map(&self, name: &str) -> String {
+        format!("map/{}", self.place_of(&self.branch.path(name)))
+    }
+
+    /// Record a stop of a branch of this map as a need of this run.
+    pub(crate) fn note_map(&self, name: &str, stop: &StopKind) {
+        self.note_need(Some(self.place_of_map(name)), stop);
     }
 
     async fn call_at<T>(
@@ -169,7 +216,8 @@ impl Flow {
         let version = version.unwrap_or(1);
         let used = Used { scope: self.scope.clone(), name: name.to_owned(), version };
         let mut state = locked(&self.inner.calls.0);
-        if state.used.insert(used.clone(), true) != Some(true) {
+        if state.used.get(&used).is_none_or(|taken| !taken.is_kept && taken.by == self.branch) {
+            state.used.insert(used.clone(), Taken { is_kept: true, by: self.branch.clone() });
             return Ok(Call { flow: self, used, keeps_name: false });
         }
         Err(StopKind::invalid(

@@ -1,6 +1,6 @@
 //! The records of steps as a run knows them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -8,7 +8,9 @@ use chrono::{DateTime, Utc};
 
 use super::{Flow, locked};
 use crate::core::fingerprint::Fingerprint;
+use crate::core::name::Branch;
 use crate::core::private::Private;
+use crate::core::workflow::place::Place;
 use crate::core::workflow::step::{NewStep, RecordId, StepKind, StepRecord, StepState};
 
 /// What a run knows of the steps of its workflow.
@@ -85,6 +87,17 @@ impl Flow {
 
     pub(crate) fn records_that(&self, are: impl Fn(&StepRecord) -> bool) -> Vec<StepRecord> {
         locked(&self.inner.records.known).values().filter(|record| are(record)).cloned().collect()
+    }
+
+    /// The branches of this map that have a step with a record.
+    pub(crate) fn begun_branches(&self, map: &str) -> HashSet<Branch> {
+        let known = locked(&self.inner.records.known);
+        let paths = known.values().filter_map(|record| match record.id.place() {
+            Ok(Place::Step(path)) if !self.is_of_compensation() => Some(path),
+            Ok(Place::Nested { step, .. }) if self.place_of(step).to_string() == record.id.item => Some(step),
+            _ => None,
+        });
+        paths.filter_map(|path| self.branch().of_map_with(map, path)).collect()
     }
 
     /// Replace the known records by those just read.

@@ -84,7 +84,7 @@ impl Flow {
         name: impl IntoStepName,
         of: impl Fn(DateTime<Utc>) -> DateTime<Utc>,
     ) -> Result<DateTime<Utc>, Stop> {
-        let step = Step::timer(self, name.into_step_name());
+        let step = Step::timer(self, self.path(name));
         let millis = step.run(async |_| Ok(time::stored(of(self.time())).timestamp_millis())).await?;
         Ok(DateTime::from_timestamp_millis(millis).map_or(self.time(), time::stored))
     }

@@ -28,7 +28,7 @@ impl Flow {
     /// Use it for reads, and for work that may happen twice. Use [`once`](Self::once) for work that
     /// may need compensation.
     pub fn step(&self, name: impl IntoStepName) -> Step<'_> {
-        Step::new(self, name.into_step_name())
+        Step::new(self, self.path(name))
     }
 
     /// A step that runs **at most once**: recorded before it runs, so no driver repeats it without
@@ -36,12 +36,12 @@ impl Flow {
     ///
     /// Use it for work that changes something outside DynamoDB.
     pub fn once(&self, name: impl IntoStepName) -> Once<'_> {
-        Once::new(self, name.into_step_name())
+        Once::new(self, self.path(name))
     }
 
     /// A step that happens **exactly once**, inside DynamoDB: your rows, its messages and its
     /// record in one transaction.
     pub fn atomic(&self, name: impl IntoStepName) -> Atomic<'_> {
-        Atomic::new(self, name.into_step_name())
+        Atomic::new(self, self.path(name))
     }
 }

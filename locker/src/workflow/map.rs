@@ -1,0 +1,205 @@
+//! The same steps for each of many items, several items at a time.
+
+use std::collections::{HashSet, VecDeque};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+
+use super::flow::Flow;
+use super::step::name::IntoStepName;
+use super::stop::{Stop, StopKind};
+use crate::core::name::Branch;
+
+impl Flow {
+    /// Runs the same steps for each item, for at most `width` items at a time. Returns the results
+    /// in the order of the items.
+    ///
+    /// Each item is an id and a value, and is a branch of its own: `code` receives the flow of its
+    /// branch. The step `charge` of the item with the id 7 of the map `fund` is `fund#7:charge`. If
+    /// the workflow resumes, an id finds its steps again, so an id must belong to the same item in
+    /// each run. Use the key of the item. If the items are always the same in the same order, use
+    /// their positions: `items.into_iter().enumerate()`.
+    ///
+    /// ```
+    /// use locker::Failure;
+    /// use locker::workflow::{Flow, Stop};
+    ///
+    /// struct Wallet {
+    ///     id: u64,
+    ///     cents: u64,
+    /// }
+    ///
+    /// # async fn pay(_wallet: &Wallet, _key: &str) -> Result<u64, Failure> { todo!() }
+    /// async fn fund(flow: &Flow, wallets: Vec<Wallet>) -> Result<Vec<u64>, Stop> {
+    ///     let items = wallets.into_iter().map(|wallet| (wallet.id, wallet));
+    ///     flow.map("fund", items, 16, async |flow, wallet| {
+    ///         flow.once("charge").run(async |it| pay(&wallet, it.idempotency_key()).await).await
+    ///     })
+    ///     .await
+    /// }
+    /// ```
+    ///
+    /// Pass an async closure with two parameters, a [`Flow`] by value and an item. It may borrow
+    /// from the code around it. In the closure, make each step with the flow of the branch: with
+    /// the outer flow, all items would have one step. If the compiler reports "expected a tuple
+    /// with 2 elements", the items have no ids.
+    ///
+    /// The branches run in the task of the code: a map spawns no task, and only `await` lets
+    /// another branch continue. A branch may sleep, wait for an event with a
+    /// [part](super::Event::part) of its own, and contain another map. A map also works in a
+    /// compensation. A few different branches need no map: use `tokio::join!` and steps with
+    /// different names.
+    ///
+    /// If the workflow fails, the steps of all branches are compensated, the latest start first.
+    ///
+    /// # Errors
+    ///
+    /// [`Stop`]; pass it on. The map returns it after all branches that began have ended.
+    ///
+    /// - After a branch failed permanently, no further branch begins, except branches that an
+    ///   earlier run began: the outcomes of their steps must be known. To continue with the other
+    ///   items, let the branch return the failure as a value, with
+    ///   [`outcome`](super::Once::outcome).
+    /// - A branch that waits, is to be retried, or has a step in doubt keeps no other branch from
+    ///   beginning. The workflow resumes for the branch that is due first, and the code of every
+    ///   branch runs again, with its recorded steps.
+    ///
+    /// A branch may return [`continue_as_new`](Self::continue_as_new). The failure of another
+    /// branch precedes it.
+    ///
+    /// Two items with the same id, an id that makes a name of more than 200 bytes, and a width of 0
+    /// are refused before any branch begins.
+    ///
+    /// # Cost
+    ///
+    /// Nothing but the steps of the branches. A run that resumes the workflow reads all of them in
+    /// one query of as many pages as they need, at 1 MB each.
+    ///
+    /// [`atomic`](Self::atomic) steps of several branches at a time conflict with each other in
+    /// DynamoDB and are retried, because each of them checks the header of the workflow. Use a
+    /// small width for them.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future drops the steps of its branches.
+    pub fn map<K, I, T, F, R>(
+        &self,
+        name: impl IntoStepName,
+        items: impl IntoIterator<Item = (K, I)>,
+        width: usize,
+        code: F,
+    ) -> impl Future<Output = Result<Vec<T>, Stop>>
+    where
+        K: fmt::Display,
+        F: Fn(Flow, I) -> R,
+        R: Future<Output = Result<T, Stop>> + Send,
+    {
+        let name = name.into_step_name();
+        let items: Vec<_> = items.into_iter().map(|(id, item)| (id.to_string(), item)).collect();
+        async move {
+            let map = async {
+                let begun = Branches::of(self, &name, items, width)?.run(code).await;
+                begun.map_err(Stop::kind)
+            };
+            Ok(self.call_map(&name, Box::pin(map)).await?)
+        }
+    }
+}
+
+/// The branches of a map that have not begun.
+struct Branches<'a, I> {
+    flow: &'a Flow,
+    name: &'a str,
+    width: usize,
+    /// With their positions.
+    waiting: VecDeque<(usize, Branch, I)>,
+}
+
+impl<'a, I> Branches<'a, I> {
+    fn of(flow: &'a Flow, name: &'a str, items: Vec<(String, I)>, width: usize) -> Result<Self, StopKind> {
+        if width == 0 {
+            return Err(StopKind::invalid(name, "the width of a map must be at least 1, got 0"));
+        }
+        let mut ids = HashSet::with_capacity(items.len());
+        let mut waiting = VecDeque::with_capacity(items.len());
+        for (position, (id, item)) in items.into_iter().enumerate() {
+            let branch = flow.branch().of_map(name, &id).map_err(|error| {
+                StopKind::invalid(name, format!("the id of the item at position {position}: {error}"))
+            })?;
+            if !ids.insert(id) {
+                let why = format!(
+                    "the item at position {position} has the id of an item before it; give each item an id of \
+                     its own"
+                );
+                return Err(StopKind::invalid(name, why));
+            }
+            waiting.push_back((position, branch, item));
+        }
+        Ok(Self { flow, name, width, waiting })
+    }
+
+    async fn run<T, F, R>(mut self, code: F) -> Result<Vec<T>, Stop>
+    where
+        F: Fn(Flow, I) -> R,
+        R: Future<Output = Result<T, Stop>> + Send,
+    {
+        let mut results: Vec<Option<T>> = self.waiting.iter().map(|_| None).collect();
+        let mut stops: Vec<(usize, Stop)> = Vec::new();
+        let mut running = FuturesUnordered::new();
+        loop {
+            while running.len() < self.width
+                && let Some((position, branch, item)) = self.waiting.pop_front()
+            {
+                running.push(Running { position, code: Box::pin(code(self.flow.in_branch(branch), item)) });
+            }
+            match running.next().await {
+                Some((position, Ok(result))) => {
+                    if let Some(place) = results.get_mut(position) {
+                        *place = Some(result);
+                    }
+                }
+                Some((position, Err(stop))) => {
+                    if stop.is_outcome() {
+                        self.begin_no_other();
+                    }
+                    stops.push((position, stop));
+                }
+                None => break,
+            }
+        }
+        // Each other stop holds the workflow: it may be of the code of its branch, and not of a
+        // step, so that nothing else has noted it.
+        stops.sort_by_key(|(position, stop)| (!stop.is_outcome(), stop.continues(), *position));
+        let mut stops = stops.into_iter().map(|(_, stop)| stop);
+        let Some(first) = stops.next() else { return Ok(results.into_iter().flatten().collect()) };
+        for stop in stops {
+            self.flow.note_map(self.name, &stop.kind());
+        }
+        Err(first)
+    }
+
+    /// A branch failed. An earlier run may have begun branches that this one did not reach yet:
+    /// their code finds out what their steps did.
+    fn begin_no_other(&mut self) {
+        let begun = self.flow.begun_branches(self.name);
+        self.waiting.retain(|(_, branch, _)| begun.contains(branch));
+    }
+}
+
+/// A branch whose code runs. The type of its code is erased: with a map in a map, the compiler
+/// would reach its recursion limit.
+struct Running<'a, T> {
+    position: usize,
+    code: Pin<Box<dyn Future<Output = T> + Send + 'a>>,
+}
+
+impl<T> Future for Running<'_, T> {
+    type Output = (usize, T);
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        self.code.as_mut().poll(context).map(|output| (self.position, output))
+    }
+}
