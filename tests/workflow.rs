@@ -71,6 +71,8 @@ mod in_doubt;
 mod input;
 #[path = "workflow/interleavings.rs"]
 mod interleavings;
+#[path = "workflow/large_results.rs"]
+mod large_results;
 #[path = "workflow/last_chance.rs"]
 mod last_chance;
 #[path = "workflow/layouts.rs"]

@@ -120,6 +120,46 @@ async fn ten_once_only_steps_of_two_kilobytes_stay_within_the_budget() {
     assert!(price.write_units <= 42.0 + 2.0);
 }
 
+/// A step whose result has this many bytes that do not compress, and a pause.
+struct Large(usize);
+
+impl Workflow for Large {
+    const NAME: &'static str = "large";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let noise = async |_| Ok((0..self.0).map(|_| fastrand::alphanumeric()).collect::<String>());
+        flow.step("read").run(noise).await?;
+        flow.sleep("nap", LATER * 24).await
+    }
+}
+
+#[tokio::test]
+async fn large_result_costs_one_request_more_and_one_where_it_is_used() {
+    // About three quarters of the bytes are stored.
+    for (bytes, beside) in [(4500, false), (20_000, true)] {
+        let desk = Desk::new().await;
+        if !desk.bench.engine.is_embedded() {
+            return;
+        }
+        let (workflows, wire) = desk.machine();
+        workflows.start(&Large(bytes), "large/1", &()).run().await.unwrap();
+        // Start; the step; the recorded time; the release.
+        let written = bill(&wire);
+        assert_eq!(written.requests, 4 + usize::from(beside), "{bytes}");
+        desk.bench.clock.advance(LATER * 24);
+        workflows.start(&Large(bytes), "large/1", &()).run().await.unwrap();
+        // Refused, claimed, read; the result, if it is not in the record; the end.
+        let resumed = bill(&wire);
+        assert_eq!(resumed.requests, 4 + usize::from(beside), "{bytes}");
+        // The query reads the small result, or none; the other read is that of the large one.
+        let kilobytes = written.write_units - (2.0 + 1.0 + 3.0) - f64::from(u8::from(beside));
+        let expected = if beside { 1.0 + (kilobytes / 4.0).ceil() } else { (kilobytes / 4.0).ceil() + 1.0 };
+        assert_eq!(resumed.read_units, expected, "{bytes}: {written:?}");
+    }
+}
+
 #[tokio::test]
 async fn map_costs_its_steps_and_one_query_when_it_resumes() {
     for (items, pages) in [(3, 1), (200, 1), (4000, 2)] {

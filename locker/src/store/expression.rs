@@ -19,7 +19,7 @@ use crate::core::token::record::{Intervention, Seen};
 use crate::core::token::resolution::Resolution;
 use crate::core::token::write::{Finish, NewToken, NextKey, Write};
 #[cfg(feature = "workflow")]
-use crate::core::workflow::place::{AUDITS, FAILED_RUNS, LASTING, MESSAGES};
+use crate::core::workflow::place::{AUDITS, FAILED_RUNS, HEADER, LASTING, MESSAGES};
 #[cfg(feature = "messages")]
 use crate::core::workflow::step::RecordId;
 use crate::store::schema::attribute as a;
@@ -94,9 +94,18 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// All items of a workflow, without what outlives it, which sorts last.
+    /// What a resume reads of a workflow: neither large results, which sort first, nor what
+    /// outlives it, which sorts last.
     #[cfg(feature = "workflow")]
     pub(crate) fn workflow(workflow: &str) -> Self {
+        let (first, last) = ((":header", text(HEADER)), (":lasting", text(LASTING)));
+        let values = vec![(":workflow", text(workflow)), first, last];
+        Self::new("#workflow = :workflow AND #item BETWEEN :header AND :lasting".to_owned(), values)
+    }
+
+    /// All items of a workflow, without what outlives it.
+    #[cfg(feature = "workflow")]
+    pub(crate) fn whole_workflow(workflow: &str) -> Self {
         let values = vec![(":workflow", text(workflow)), (":lasting", text(LASTING))];
         Self::new("#workflow = :workflow AND #item < :lasting".to_owned(), values)
     }

@@ -113,12 +113,27 @@ impl Store {
 
 #[cfg(feature = "workflow")]
 impl Store {
-    /// Read all of a workflow: one strongly consistent query, and one more for each further MB.
+    /// Read a workflow without its large results: one strongly consistent query, and one more for
+    /// each further MB.
     pub(crate) async fn read_workflow(&self, workflow: &str, until: Until) -> Result<Everything, Error> {
+        self.read_all(|| Condition::workflow(workflow), until).await
+    }
+
+    /// Read a workflow to delete it: its large results as well, also those that no record refers
+    /// to, because a driver died before it wrote the record.
+    pub(crate) async fn read_whole_workflow(
+        &self,
+        workflow: &str,
+        until: Until,
+    ) -> Result<Everything, Error> {
+        self.read_all(|| Condition::whole_workflow(workflow), until).await
+    }
+
+    async fn read_all(&self, condition: impl Fn() -> Condition, until: Until) -> Result<Everything, Error> {
         let mut all = Everything::default();
         let mut start = None;
         loop {
-            let request = || self.query_items(Condition::workflow(workflow), start.clone());
+            let request = || self.query_items(condition(), start.clone());
             let output = self.read_until(READ_WORKFLOW, until, request).await?;
             for item in output.items.as_deref().unwrap_or_default() {
                 all.take_in(item)?;
@@ -230,7 +245,7 @@ impl Store {
         Ok(item.as_ref().map(event_of).transpose()?)
     }
 
-    /// Read an input or an answer that is stored beside its header.
+    /// Read an input, an answer or a result that is stored beside its header or its record.
     pub(crate) async fn read_beside(
         &self,
         workflow: &str,

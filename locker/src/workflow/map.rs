@@ -94,7 +94,7 @@ impl Flow {
     ) -> impl Future<Output = Result<Vec<T>, Stop>>
     where
         K: fmt::Display,
-        F: Fn(Flow, I) -> R,
+        F: Fn(Self, I) -> R,
         R: Future<Output = Result<T, Stop>> + Send,
     {
         let name = name.into_step_name();

@@ -11,7 +11,9 @@ use crate::core::class::Class;
 use crate::core::key::{IntoKey, Key};
 use crate::core::name::{self, InvalidName};
 use crate::core::workflow::place::Place;
-use crate::core::workflow::step::{Happened, NewStep, Outcome, RecordId, Report, Reported, StepKind};
+use crate::core::workflow::step::{
+    Happened, NewStep, Outcome, RecordId, Report, Reported, StepKind, StepResult,
+};
 use crate::error::Error;
 
 impl Workflows {
@@ -95,7 +97,7 @@ impl ReportBuilder {
     /// 4 reads of 1 unit, and 1 transaction of 2 items: 4 write units, and 2 for the index. If
     /// another workflow compensates the step: 1 read more, and a third item. If the step has
     /// another result or a later version of its key: 1 or 2 reads more. A known outcome costs the
-    /// reads only.
+    /// reads only. A result above 4 KB: 1 request and 1 write unit for each KB more.
     ///
     /// # Crash window
     ///
@@ -115,7 +117,7 @@ impl ReportBuilder {
     /// Same as [`completed`](Self::completed), and the same cost.
     pub async fn failed(self, error: &impl Serialize) -> Result<Reported, Error> {
         let failure = StepFailure::of(Some(&self.step), Class::Permanent, error);
-        let happened = Happened::No(answer::encode_for_item(failure.to_stored()?)?);
+        let happened = Happened::No(answer::encode_for_item(failure.to_stored()?)?.into());
         self.report(happened).await
     }
 
@@ -142,8 +144,15 @@ impl ReportBuilder {
             return Ok(Reported::Unknown);
         };
         let owner = context.settings().owner.clone();
+        let step = placed.shared().unwrap_or_else(|| place.clone());
+        let happened = match happened {
+            Happened::Yes(StepResult::Inline(result)) => {
+                Happened::Yes(context.keep(&step, result, until).await?)
+            }
+            other => other,
+        };
         let report = Report {
-            step: placed.shared().unwrap_or_else(|| place.clone()),
+            step,
             run: header.run_id(),
             place: NewStep {
                 input: placed.input.clone(),

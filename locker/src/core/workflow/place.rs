@@ -25,6 +25,8 @@ const LATEST: &str = "latest";
 const NUMBER: &str = "number";
 const FAILURES: &str = "failures";
 
+/// Sorts before the header, so that the query of a resume leaves out large results.
+const RESULT: &str = "!result";
 const INPUT: &str = "#input";
 const ANSWER: &str = "#answer";
 const STEP: &str = "step";
@@ -130,6 +132,8 @@ pub(crate) enum Place<'a> {
     Input(&'a str),
     /// An answer, by its id.
     Answer(&'a str),
+    /// The result of a step that is too large for its record, by its id. No resume reads it.
+    Result(&'a str),
     /// A step of the workflow itself, by its name.
     Step(&'a str),
     /// An outcome of a step, next to the record of the step.
@@ -204,6 +208,7 @@ impl<'a> Place<'a> {
         match kind {
             INPUT => Some(Self::Input(rest)),
             ANSWER => Some(Self::Answer(rest)),
+            RESULT => Some(Self::Result(rest)),
             STEP => Self::step(rest),
             COMPENSATION => Self::compensation(rest, false),
             LATE_COMPENSATION => Self::compensation(rest, true),
@@ -333,6 +338,7 @@ impl fmt::Display for Place<'_> {
             Self::Header => f.write_str(HEADER),
             Self::Input(id) => write!(f, "{INPUT}/{id}"),
             Self::Answer(id) => write!(f, "{ANSWER}/{id}"),
+            Self::Result(id) => write!(f, "{RESULT}/{id}"),
             Self::Step(name) => write!(f, "{STEP}/{name}"),
             Self::Former { of, outcome } => write!(f, "{STEP}/{of} {outcome}"),
             Self::Nested { step, within, former } => {

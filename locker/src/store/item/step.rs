@@ -8,7 +8,9 @@ use super::writer::Writer;
 use crate::core::answer::Encoded;
 use crate::core::invalid::InvalidRecord;
 use crate::core::private::Private;
-use crate::core::workflow::step::{Intent, RecordId, StepData, StepKind, StepRecord, StepState, Versions};
+use crate::core::workflow::step::{
+    Apart, Intent, RecordId, StepData, StepKind, StepRecord, StepResult, StepState, Versions,
+};
 use crate::store::schema::attribute as a;
 
 pub(crate) fn record_item(record: &StepRecord) -> Item {
@@ -36,9 +38,18 @@ pub(crate) fn record_item(record: &StepRecord) -> Item {
     }
     item.intent(record.compensation.as_ref());
     item.text(a::POINTS_TO, record.points_to.as_deref());
-    if let Some(result) = &record.result {
-        item.put(a::RESULT_CODEC, text(result.codec.name()));
-        item.put(a::RESULT, answer_value(result));
+    match &record.result {
+        Some(StepResult::Inline(result)) => {
+            item.put(a::RESULT_CODEC, text(result.codec.name()));
+            item.put(a::RESULT, answer_value(result));
+        }
+        Some(StepResult::Beside(Apart { id, codec, bytes, digest, .. })) => {
+            item.put(a::RESULT_CODEC, text(codec.name()));
+            item.put(a::RESULT_ID, text(id));
+            item.put(a::RESULT_BYTES, number(bytes));
+            item.put(a::RESULT_DIGEST, text(digest));
+        }
+        None => {}
     }
     if let Some(ttl) = record.ttl {
         item.put(a::TTL, number(ttl));
@@ -53,7 +64,7 @@ pub(crate) fn record_of(item: &Item) -> Result<StepRecord, InvalidRecord> {
         .ok_or(InvalidRecord::Form { attribute: a::KIND, expected: "a kind of step" })?;
     let state = StepState::named(reader.required(a::STATE)?)
         .ok_or(InvalidRecord::Form { attribute: a::STATE, expected: "the state of a step" })?;
-    let result = reader.result_inline()?;
+    let result = reader.result_of_step()?;
     let due = reader.required_moment(a::EXPECTED_COMPLETION)?;
     Ok(StepRecord::stored(StepData {
         id: RecordId {
@@ -84,6 +95,20 @@ pub(crate) fn record_of(item: &Item) -> Result<StepRecord, InvalidRecord> {
 }
 
 impl Reader<'_> {
+    fn result_of_step(&self) -> Result<Option<StepResult>, InvalidRecord> {
+        let Some(id) = self.owned(a::RESULT_ID)? else {
+            return Ok(self.result_inline()?.map(StepResult::Inline));
+        };
+        let missing = InvalidRecord::Form { attribute: a::RESULT_CODEC, expected: "json or json+gzip" };
+        Ok(Some(StepResult::Beside(Apart {
+            id,
+            codec: self.codec(a::RESULT_CODEC)?.ok_or(missing)?,
+            bytes: self.number(a::RESULT_BYTES)?.unwrap_or_default(),
+            digest: self.required(a::RESULT_DIGEST)?.to_owned(),
+            held: None,
+        })))
+    }
+
     pub(super) fn result_inline(&self) -> Result<Option<Encoded>, InvalidRecord> {
         let Some(codec) = self.codec(a::RESULT_CODEC)? else { return Ok(None) };
         let wrong = InvalidRecord::Form { attribute: a::RESULT, expected: "what resultCodec says" };

@@ -17,7 +17,9 @@ use crate::core::retention::Retention;
 use crate::core::token::record::Intervention;
 use crate::core::token::work::Work;
 use crate::core::workflow::header::{Awaited, Failures, Header, HeaderData, LatestCause, List, State, Waits};
-use crate::core::workflow::step::{Intent, RecordId, StepData, StepKind, StepRecord, StepState, Versions};
+use crate::core::workflow::step::{
+    Apart, Intent, RecordId, StepData, StepKind, StepRecord, StepResult, StepState, Versions,
+};
 use crate::store::schema::attribute as a;
 
 fn a_time() -> impl Strategy<Value = DateTime<Utc>> {
@@ -139,7 +141,10 @@ fn a_record() -> impl Strategy<Value = StepRecord> {
     let compensation = option::of((a_text(), a_text(), any::<u32>()).prop_map(|(name, input, seconds)| {
         Intent { name, input: Private(input), recognised: u64::from(seconds) }
     }));
-    let came = option::of(an_encoded());
+    let apart = (a_text(), any::<u32>(), "[0-9a-f]{64}").prop_map(|(id, bytes, digest)| {
+        StepResult::Beside(Apart { id, codec: Codec::Json, bytes: bytes as usize, digest, held: None })
+    });
+    let came = option::of(prop_oneof![an_encoded().prop_map(StepResult::Inline), apart]);
     let versions = proptest::collection::btree_set(1_u32..20, 0..5)
         .prop_map(|all| all.into_iter().fold(Versions::default(), Versions::with));
     let version = (1_u32..9, versions);

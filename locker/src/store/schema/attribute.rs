@@ -19,6 +19,7 @@ pub(crate) const OUTCOME: &str = "outcome";
 pub(crate) const RESULT_CODEC: &str = "resultCodec";
 pub(crate) const RESULT_ID: &str = "resultId";
 pub(crate) const RESULT_BYTES: &str = "resultBytes";
+pub(crate) const RESULT_DIGEST: &str = "resultDigest";
 pub(crate) const TAKEN_OVER_FROM: &str = "takenOverFrom";
 pub(crate) const RESOLUTION: &str = "resolution";
 pub(crate) const RESOLVED_BY: &str = "resolvedBy";

@@ -17,6 +17,7 @@ use crate::workflow::definition::{Compensated, Compensation, ProbeOutcome};
 use crate::workflow::flow::Flow;
 use crate::workflow::step::once::Once;
 use crate::workflow::step::once_record::on;
+use crate::workflow::step::results::json_of;
 use crate::workflow::step::step::later;
 use crate::workflow::stop::StopKind;
 
@@ -214,7 +215,10 @@ impl Flow {
         let undo = Undo { effect, late };
         let result = match begun_for {
             StepState::Cancelled => None,
-            _ => Some(crate::workflow::step::recorded::result_json(record)?),
+            _ => {
+                let record = self.context().with_result(record.clone(), self.until()).await?;
+                Some(json_of(&record)?)
+            }
         };
         let name = effect.step;
         let shared = match &record.points_to {

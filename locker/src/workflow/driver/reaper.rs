@@ -168,7 +168,7 @@ impl Reaper {
     async fn delete_finished(&self, workflow: &str, reaped: &mut ReaperReport) -> Result<(), Error> {
         let context = &self.context;
         let until = context.until(self.deadline);
-        let all = Box::pin(context.store().read_workflow(workflow, until)).await?;
+        let all = Box::pin(context.store().read_whole_workflow(workflow, until)).await?;
         let Some(header) = &all.header else { return Ok(()) };
         // The index is eventually consistent, so its entry may be outdated.
         if !header.state.is_final() || header.next_due > context.now() {

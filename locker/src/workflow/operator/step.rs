@@ -16,7 +16,7 @@ use crate::core::workflow::audit::Deed;
 use crate::core::workflow::header::{OperatorAct, State};
 use crate::core::workflow::place::Undo;
 use crate::core::workflow::step::{
-    NewStep, OperatorStep, RecordId, StepEvent, StepKind, StepRecord, StepState,
+    NewStep, OperatorStep, RecordId, StepEvent, StepKind, StepRecord, StepResult, StepState,
 };
 use crate::error::Error;
 use crate::session::{Intervened, Operator};
@@ -24,13 +24,13 @@ use crate::workflow::definition::Compensated;
 use crate::workflow::workflows::Workflows;
 
 /// Encodes the result that an operator or a reporter gives to a step of this kind.
-pub(in crate::workflow) fn result_of(kind: StepKind, result: &impl Serialize) -> Result<Encoded, Error> {
+pub(in crate::workflow) fn result_of(kind: StepKind, result: &impl Serialize) -> Result<StepResult, Error> {
     let json = answer::to_json(result)?;
     if kind == StepKind::Compensation && answer::from_json::<Compensated>(&json).is_err() {
         let expected = r#""done" or "nothing": what the compensation came to"#;
         return Err(FormMismatch::of("the result of a compensation", expected).into());
     }
-    Ok(answer::encode_for_item(json)?)
+    Ok(answer::encode_for_item(json)?.into())
 }
 
 /// The result that an act gives.
@@ -38,7 +38,7 @@ fn given(act: &OperatorStep) -> Option<Encoded> {
     match act {
         OperatorStep::Resolve(result)
         | OperatorStep::Answer { result, .. }
-        | OperatorStep::Correct { result, .. } => Some(result.clone()),
+        | OperatorStep::Correct { result, .. } => result.at_hand().cloned(),
         OperatorStep::Free { .. } | OperatorStep::Dismiss | OperatorStep::Block => None,
     }
 }

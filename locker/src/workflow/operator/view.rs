@@ -13,7 +13,7 @@ use crate::core::workflow::header::{FailedRuns, Header, List, State};
 use crate::core::workflow::place::{self, Partition, Place};
 use crate::core::workflow::step::{Placed, RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
-use crate::workflow::step::recorded::result_json;
+use crate::workflow::step::results::json_of;
 use crate::workflow::workflows::Workflows;
 
 /// A workflow and its steps, as they were read. Operator actions are conditional on this state.
@@ -47,7 +47,7 @@ impl Workflows {
     /// # Cost
     ///
     /// 1 query, 1 read unit for each 4 KB; 1 request for its answer, 1 for each step with a key of
-    /// its own, and 1 query if a run has failed.
+    /// its own or a result above 4 KB, and 1 query if a run has failed.
     pub async fn get(&self, key: impl IntoKey, key_version: u32) -> Result<Option<View>, Error> {
         let key = key.into_key()?;
         self.get_listed(&name::partition(&key, key_version)).await
@@ -83,12 +83,17 @@ impl Workflows {
             Box::pin(self.context().store().read_workflow(workflow, self.context().until(None))).await?;
         let Some(header) = all.header else { return Ok(None) };
         let mut steps = Vec::with_capacity(all.records.len());
-        let created = header.created;
+        let (created, until) = (header.created, self.context().until(None));
         for record in all.records.into_iter().filter(|record| record.is_of(created)) {
             let name = record.id.shown();
-            let placed = match record.shared() {
+            let mut placed = match record.shared() {
                 Some(shared) => self.shared(record, &shared).await?,
                 None => Placed::own(record),
+            };
+            placed.record = match self.context().with_result(placed.record.clone(), until).await {
+                // It is being deleted, and its header is deleted last.
+                Err(Error::Answer(AnswerError::Missing)) => placed.record,
+                loaded => loaded?,
             };
             steps.push(StepView { name, placed });
         }
@@ -361,7 +366,7 @@ impl StepView {
     /// The result or failure of the step, as JSON text.
     #[must_use]
     pub fn result(&self) -> Option<String> {
-        result_json(&self.placed.record).ok()
+        json_of(&self.placed.record).ok()
     }
 
     /// The operator who acted on the step, and the reason.

@@ -139,7 +139,9 @@ impl<'a> Atomic<'a> {
     ///
     /// 1 request. Each item costs 2 write units for each KB, as in any transaction: the record, the
     /// checked header, your rows, the messages; 1 write unit more for each message, for the index.
-    /// Nothing if the step is recorded. A refusal: 1 more request and 1 write unit. To send each
+    /// Nothing if the step is recorded. A value above 4 KB, as stored: 1 more request, and 1 write
+    /// unit instead of 2 for each KB of it; a later run that asks for it reads it by 1 request. A
+    /// refusal: 1 more request and 1 write unit. To send each
     /// message: a part of a request to its broker, 1 request to delete it, 1 write unit for each
     /// KB, and 1 for the index.
     pub async fn commit<T: Serialize + DeserializeOwned>(self, value: &T) -> Result<T, Stop> {
@@ -178,7 +180,7 @@ impl<'a> Atomic<'a> {
         let id = RecordId::at(flow.workflow(), flow.place_of(&name));
         let known = flow.recorded(&id);
         if let Some(record) = known.as_ref().filter(|record| !record.is_free()) {
-            return settled(flow, &name, record, input.as_ref());
+            return settled(flow, &name, record, input.as_ref()).await;
         }
         let mut new = flow.new_step(id, StepKind::Atomic, input.as_ref());
         let refusal = new.clone();
@@ -188,7 +190,7 @@ impl<'a> Atomic<'a> {
         // The value is encoded before anything is written, so a refusal changes nothing.
         let encoded = answer::to_json_and_back(value).and_then(|(json, _)| answer::encode_for_item(json));
         let odd = |error| StopKind::invalid(&name, format!("its value is refused: {error}"));
-        let how = Begin::End(End::Completed(encoded.map_err(odd)?));
+        let encoded = encoded.map_err(odd)?;
         let (source, key) = (flow.context().source(), flow.key().as_str());
         let messages = messages.into_iter().map(|message| message.checked(source, key));
         let messages: Vec<_> = messages
@@ -198,6 +200,8 @@ impl<'a> Atomic<'a> {
             flow.touch();
         }
         let mut known = known;
+        let result = flow.keep(&new.id, encoded).await?;
+        let how = Begin::End(End::Completed(result.clone()));
         // A transaction is refused as a whole, with the items that failed their conditions. Only a
         // step record that another driver wrote meanwhile leads to another round.
         loop {
@@ -212,21 +216,27 @@ impl<'a> Atomic<'a> {
                     metrics::count_step("atomic", record.state.as_str());
                     flow.remember(record.clone());
                     Box::pin(send::send(flow, outgoing)).await;
-                    return settled(flow, &name, &record, input.as_ref());
+                    return settled(flow, &name, &record, input.as_ref()).await;
                 }
                 Written::Refused { found: at, after_silence } => (at, after_silence),
             };
             if !after_silence {
                 outgoing.iter().for_each(|message| flow.unsent().remove(message));
             }
-            let refused = match refused(flow, &name, at, input.as_ref())? {
-                Refusal::Recorded(result) => return result,
+            let refused = match refused(flow, at)? {
+                Refusal::Recorded(record) => {
+                    flow.drop_unused(&new.id, &result).await;
+                    return settled(flow, &name, &record, input.as_ref()).await;
+                }
                 Refusal::Stale(stale) => {
                     known = Some(*stale);
                     continue;
                 }
                 Refusal::Of(writes) => writes,
             };
+            if !after_silence {
+                flow.drop_unused(&new.id, &result).await;
+            }
             if !asks_again {
                 return record_refusal(flow, &name, known, &refusal, &refused, input.as_ref()).await;
             }
@@ -298,10 +308,10 @@ async fn record_refusal<T: DeserializeOwned>(
 ) -> Result<T, StopKind> {
     let failure = StepFailure::of(Some(name), Class::Permanent, &Refused { writes: writes.to_vec() });
     let json = failure.to_stored().map_err(Error::from)?;
-    let end = End::Failed(Flow::encode(name, json)?);
+    let end = End::Failed(Flow::encode(name, json)?.into());
     // If the step was committed, or another driver recorded a refusal, that counts.
     let record = recorded::end(flow, "record the refusal", known, new, end).await?;
-    settled(flow, name, &record, input)
+    settled(flow, name, &record, input).await
 }
 
 /// The conditions of writes that failed, so that nothing of the step was written.
@@ -314,9 +324,9 @@ pub struct Refused {
 }
 
 /// What a refused transaction says.
-enum Refusal<T> {
+enum Refusal {
     /// Another commit came first, and counts.
-    Recorded(Result<T, StopKind>),
+    Recorded(Box<StepRecord>),
     /// A driver of a former workflow under this key left its record.
     Stale(Box<StepRecord>),
     /// The conditions of these writes of the caller failed.
@@ -325,12 +335,7 @@ enum Refusal<T> {
 
 /// Decide from the failed conditions whether the step is recorded, the workflow lost, or a caller's
 /// write refused.
-fn refused<T: DeserializeOwned>(
-    flow: &Flow,
-    name: &str,
-    at: Vec<(usize, Option<crate::store::Item>)>,
-    input: Option<&Fingerprint>,
-) -> Result<Refusal<T>, StopKind> {
+fn refused(flow: &Flow, at: Vec<(usize, Option<crate::store::Item>)>) -> Result<Refusal, StopKind> {
     let mut writes = Vec::new();
     for (place, item) in at {
         match (place, item) {
@@ -340,7 +345,7 @@ fn refused<T: DeserializeOwned>(
                     return Ok(Refusal::Stale(Box::new(record)));
                 }
                 flow.remember(record.clone());
-                return Ok(Refusal::Recorded(settled(flow, name, &record, input)));
+                return Ok(Refusal::Recorded(Box::new(record)));
             }
             (0 | 1, _) => return Err(StopKind::Lost),
             (place, _) => writes.push(place - OWN_ACTIONS),
@@ -349,7 +354,7 @@ fn refused<T: DeserializeOwned>(
     Ok(Refusal::Of(writes))
 }
 
-fn settled<T: DeserializeOwned>(
+async fn settled<T: DeserializeOwned>(
     flow: &Flow,
     name: &str,
     record: &StepRecord,
@@ -357,7 +362,7 @@ fn settled<T: DeserializeOwned>(
 ) -> Result<T, StopKind> {
     flow.check_same(name, record, StepKind::Atomic, input)?;
     match record.state {
-        StepState::Completed => Flow::result_of(record),
+        StepState::Completed => flow.result_of(record).await,
         StepState::Failed | StepState::Held => Err(refusal(name, record)),
         _ => Err(StopKind::Cancelled { step: name.to_owned() }),
     }

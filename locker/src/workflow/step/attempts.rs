@@ -72,15 +72,15 @@ impl Attempts<'_> {
             let (done, _recording) = flow.doing(self.expected, work(attempt.clone())).await;
             let error = match done {
                 // This run continues with what later runs will read, and not with the value itself.
-                Ok(value) => return outcome(&journal.complete(answer::to_json(&value)).await?),
+                Ok(value) => return flow.outcome(&journal.complete(answer::to_json(&value)).await?).await,
                 Err(error) => error,
             };
             let (class, cause) = (error.class(), failure::said(&error));
             if let Some(record) = journal.resolve(class, &cause).await? {
-                return outcome(&record);
+                return flow.outcome(&record).await;
             }
             if matches!(class, Class::Permanent | Class::NeedsOperator) {
-                return outcome(&journal.fail(StepFailure::classified(&step, &error)).await?);
+                return flow.outcome(&journal.fail(StepFailure::classified(&step, &error)).await?).await;
             }
             let asked = error.retry_after();
             let stop = |why| self.retry.stop(later(flow, &step, asked, why).after(&cause));
@@ -101,7 +101,9 @@ impl Attempts<'_> {
     }
 }
 
-/// The outcome of a step, as it is recorded.
-pub(super) fn outcome<T: DeserializeOwned>(record: &StepRecord) -> Result<T, StopKind> {
-    if record.is_completed() { Flow::result_of(record) } else { Err(failed(record)) }
+impl Flow {
+    /// The outcome of a step, as it is recorded.
+    pub(super) async fn outcome<T: DeserializeOwned>(&self, record: &StepRecord) -> Result<T, StopKind> {
+        if record.is_completed() { self.result_of(record).await } else { Err(failed(record)) }
+    }
 }

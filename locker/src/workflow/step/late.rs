@@ -5,8 +5,7 @@ use chrono::{DateTime, Utc};
 
 use super::once::Once;
 use super::step::later;
-use crate::core::answer::Encoded;
-use crate::core::workflow::step::{Happened, Outcome, RecordId, Report, Reported, StepRecord};
+use crate::core::workflow::step::{Happened, Outcome, RecordId, Report, Reported, StepRecord, StepResult};
 use crate::workflow::stop::StopKind;
 
 /// How a driver knows that a step happened.
@@ -25,7 +24,7 @@ impl Once<'_> {
     pub(crate) async fn came_late(
         &self,
         started: &StepRecord,
-        result: Encoded,
+        result: StepResult,
         ended: DateTime<Utc>,
         source: Source,
     ) -> Result<StepRecord, StopKind> {

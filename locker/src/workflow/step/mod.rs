@@ -11,6 +11,7 @@ mod once_attempt;
 pub(super) mod once_record;
 pub(super) mod recorded;
 pub(super) mod report;
+pub(super) mod results;
 pub(super) mod retry;
 #[allow(clippy::module_inception, reason = "one of three kinds, next to once and atomic")]
 pub(super) mod step;

@@ -135,6 +135,9 @@ impl Once<'_> {
     /// unit. Nothing if the step is recorded; 1 request and 1 write unit if it has a key of its
     /// own.
     ///
+    /// - A result above 4 KB, as stored: 1 request and 1 write unit more. A later run that asks for
+    ///   it: 1 request, and 1 read unit for each 4 KB. A step with a key of its own has its result
+    ///   in its record.
     /// - An attempt that may end after the first was due: 1 more write, so that no other driver
     ///   takes the step over meanwhile.
     /// - A step that is longer than two thirds of the claim extends the claim: each time 1 request,
@@ -206,7 +209,7 @@ impl Once<'_> {
     {
         let start = Starting::of(&mut self, |json| answer::from_json::<T>(json).map(drop))?;
         match self.settle_in_time(&start).await? {
-            Settled::Recorded(record) => Flow::result_of(&record),
+            Settled::Recorded(record) => self.flow.result_of(&record).await,
             Settled::Run(record, doubt) => {
                 let attempt = self.attempt_of(&record, 1);
                 let attempts =
@@ -293,9 +296,9 @@ impl Once<'_> {
         );
         let encoded = Flow::encode(&self.name, json)?;
         let end = match state {
-            StepState::Completed => End::Completed(encoded.clone()),
-            StepState::Held => End::Held(encoded),
-            _ => End::Failed(encoded),
+            StepState::Completed => End::Completed(flow.keep(&started.id, encoded).await?),
+            StepState::Held => End::Held(encoded.into()),
+            _ => End::Failed(encoded.into()),
         };
         let now = flow.time();
         let ttl = started.started_for.as_ref().and_then(|_| self.retention.ttl(now));

@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::metrics;
 use crate::store::Changed;
 use crate::workflow::flow::Flow;
+use crate::workflow::step::results::json_of;
 use crate::workflow::stop::{StepFailure, StopKind};
 
 impl Flow {
@@ -42,8 +43,9 @@ impl Flow {
     }
 
     /// The result of a completed step.
-    pub(crate) fn result_of<T: DeserializeOwned>(record: &StepRecord) -> Result<T, StopKind> {
-        answer::from_json(&result_json(record)?).map_err(|error| StopKind::Unreadable {
+    pub(crate) async fn result_of<T: DeserializeOwned>(&self, record: &StepRecord) -> Result<T, StopKind> {
+        let record = self.context().with_result(record.clone(), self.until()).await?;
+        answer::from_json(&json_of(&record)?).map_err(|error| StopKind::Unreadable {
             step: record.id.shown(),
             error,
             item: record.id.reference(),
@@ -60,6 +62,10 @@ pub(super) async fn end(
     new: &NewStep,
     end: End,
 ) -> Result<StepRecord, StopKind> {
+    let kept = match &end {
+        End::Completed(result) => Some(result.clone()),
+        _ => None,
+    };
     let how = Begin::End(end);
     let rule = |stored: Option<&StepRecord>| StepRecord::begin(stored, new, &how, flow.context().stamp());
     let changed = flow.context().store().change(verb, known, flow.until_recorded(), rule);
@@ -70,17 +76,19 @@ pub(super) async fn end(
         }
         Changed::Refused { why: StepRefusal::Lost, .. }
         | Changed::Refused { stored: None, .. }
-        | Changed::Gone => return Err(StopKind::Lost),
+        | Changed::Gone => {
+            if let Some(kept) = kept {
+                flow.context().drop_result(flow.workflow(), &kept, flow.until().for_end()).await;
+            }
+            return Err(StopKind::Lost);
+        }
         Changed::Refused { stored: Some(stored), .. } => stored,
     };
     flow.remember(record.clone());
+    if let Some(kept) = kept {
+        flow.drop_unused(&new.id, &kept).await;
+    }
     Ok(record)
-}
-
-/// The recorded result as JSON text.
-pub(crate) fn result_json(record: &StepRecord) -> Result<String, StopKind> {
-    let encoded = record.result.clone().ok_or(Error::from(answer::AnswerError::Missing))?;
-    answer::decode(encoded).map_err(|error| Error::from(error).into())
 }
 
 /// A step whose permanent failure is a value.
@@ -105,9 +113,8 @@ pub(super) async fn or_failure<T, E: DeserializeOwned>(
 
 /// The stop that a recorded failure leads to.
 pub(crate) fn failed(record: &StepRecord) -> StopKind {
-    let failure = result_json(record).and_then(|json| {
-        StepFailure::from_stored(&json).map_err(|error| StopKind::Store(Error::from(error)))
-    });
+    let failure =
+        json_of(record).and_then(|json| Ok(StepFailure::from_stored(&json)?)).map_err(StopKind::Store);
     match failure {
         Ok(failure) if record.state == StepState::Held => StopKind::NeedsOperator(failure),
         Ok(failure) => StopKind::Failed(failure),

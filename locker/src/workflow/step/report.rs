@@ -2,7 +2,7 @@
 
 use crate::core::workflow::header::{Header, HeaderEvent, HeaderRefusal, State};
 use crate::core::workflow::place::Run;
-use crate::core::workflow::step::{Decision, Report, Reported, Seen, StepRecord};
+use crate::core::workflow::step::{Decision, Happened, Report, Reported, Seen, StepRecord};
 use crate::error::Error;
 use crate::metrics;
 use crate::store::{Changed, Over, Until, Written};
@@ -49,6 +49,7 @@ impl Context {
                 Decision::Answer(reported) => (reported, Vec::new()),
                 Decision::Read(_) => continue,
             };
+            self.drop_unreported(report, reported, &seen, until).await;
             let record = match reported {
                 Reported::Recorded => steps.pop().map(|(_, record)| record),
                 // An outcome next to the step is not its result.
@@ -62,6 +63,18 @@ impl Context {
             return Ok((reported, record));
         }
         Err(Error::Contended { verb: VERB, tries: ROUNDS })
+    }
+
+    /// Deletes a large result that the report did not write. An earlier round of the report may have
+    /// written it without a reply.
+    async fn drop_unreported(&self, report: &Report, reported: Reported, seen: &Seen, until: Until) {
+        let Happened::Yes(result) = &report.outcome.happened else { return };
+        let beside = seen.beside.iter().filter_map(|(_, record)| record.as_ref());
+        let mut records = seen.step.iter().chain(beside);
+        let is_written = matches!(reported, Reported::Recorded | Reported::Compensates | Reported::Twice);
+        if !is_written && !records.any(|record| record.refers_to(result)) {
+            self.drop_result(&report.step.workflow, result, until).await;
+        }
     }
 
     async fn seen(&self, report: &Report, until: Until) -> Result<Seen, Error> {

@@ -6,11 +6,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::attempt::StepAttempt;
-use super::attempts::{Attempts, Journal, outcome};
+use super::attempts::{Attempts, Journal};
 use super::once_record::Reads;
 use super::recorded::{self, or_failure};
 use super::retry::RetryPolicy;
-use crate::core::answer::{self, AnswerError};
+use crate::core::answer::{self, AnswerError, Encoded};
 use crate::core::class::Class;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::name;
@@ -94,6 +94,8 @@ impl<'a> Step<'a> {
     ///
     /// 1 request and 1 write unit for each KB of the record; nothing if the step is recorded.
     ///
+    /// - A result above 4 KB, as stored: 1 request and 1 write unit more. A later run that asks for
+    ///   it: 1 request, and 1 read unit for each 4 KB.
     /// - A step that is longer than two thirds of the claim extends the claim: each time 1 request,
     ///   1 write unit, and 2 for the index.
     /// - A step that begins after the claim ended reads the header: 1 read unit.
@@ -169,7 +171,7 @@ impl<'a> Step<'a> {
         let known = flow.recorded(&id);
         if let Some(record) = known.as_ref().filter(|record| !record.is_free()) {
             check(flow, &name, record, kind, input.as_ref())?;
-            return outcome(record);
+            return flow.outcome(record).await;
         }
         let version = known.as_ref().map_or(1, |record| record.key_version);
         let provider_step = flow.place_of(&name).provider_step();
@@ -211,7 +213,7 @@ impl Journal for Unrecorded<'_> {
     async fn complete(&mut self, json: Result<String, AnswerError>) -> Result<StepRecord, StopKind> {
         let kept = json.and_then(|json| (self.reads)(&json).map(|()| json));
         let json = kept.map_err(|error| StopKind::unrecorded(&self.name, &error))?;
-        self.record(End::Completed(Flow::encode(&self.name, json)?)).await
+        self.record(StepState::Completed, Flow::encode(&self.name, json)?).await
     }
 
     async fn fail(&mut self, failure: StepFailure) -> Result<StepRecord, StopKind> {
@@ -220,7 +222,7 @@ impl Journal for Unrecorded<'_> {
             return Err(StopKind::NeedsOperator(failure));
         }
         let json = failure.to_stored().map_err(Error::from)?;
-        self.record(End::Failed(Flow::encode(&self.name, json)?)).await
+        self.record(StepState::Failed, Flow::encode(&self.name, json)?).await
     }
 
     /// The step may run twice, so an attempt that may have happened is repeated.
@@ -240,11 +242,15 @@ impl Journal for Unrecorded<'_> {
 
 impl Unrecorded<'_> {
     /// Record the outcome of the step. If another driver recorded one first, that one counts.
-    async fn record(&mut self, end: End) -> Result<StepRecord, StopKind> {
+    async fn record(&mut self, state: StepState, encoded: Encoded) -> Result<StepRecord, StopKind> {
         let flow = self.flow;
         if flow.is_deleted().await {
             return Err(StopKind::Lost);
         }
+        let end = match state {
+            StepState::Completed => End::Completed(flow.keep(&self.id, encoded).await?),
+            _ => End::Failed(encoded.into()),
+        };
         let new = flow.new_step(self.id.clone(), self.kind, self.input.as_ref());
         let record = recorded::end(flow, "record the step", self.known.take(), &new, end).await?;
         check(flow, &self.name, &record, self.kind, self.input.as_ref())?;

@@ -22,6 +22,7 @@ fn stored_forms_keep_their_texts() {
         ("#", Place::Header),
         ("#input/7", Place::Input("7")),
         ("#answer/7", Place::Answer("7")),
+        ("!result/7", Place::Result("7")),
         ("step/charge", Place::Step("charge")),
         ("step/charge v1", Place::Former { of: "charge", outcome: former }),
         ("step/charge v1 0a1b2c3d4e", Place::Former { of: "charge", outcome: second }),

@@ -2,7 +2,7 @@
 
 use super::header_page::header_in;
 use super::page::{Table, cell};
-use super::sample::{at, result, stamp, start, undo};
+use super::sample::{self, at, stamp, start, undo};
 use crate::core::workflow::event::{
     Decision, EventAct, EventRecord, EventRefusal, EventState, Identity, Met, NewWait, Reached, Signal,
     Signalled,
@@ -23,7 +23,7 @@ const HEADERS: [(&str, &str); 4] = [
 ];
 
 pub(super) fn event(id: Option<&str>, value: &str) -> Identity {
-    Identity { id: id.map(str::to_owned), value: result(value) }
+    Identity { id: id.map(str::to_owned), value: sample::value(value) }
 }
 
 pub(super) fn signal(identity: Identity, by: &str) -> Signal {

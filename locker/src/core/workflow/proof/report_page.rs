@@ -4,11 +4,11 @@ use super::header_page::header_in;
 use super::page::{Table, cell};
 use super::sample::{at, result, stamp, start, step};
 use super::step_page::{STATES, State, name_of, now_in, record_in, state_of};
-use crate::core::answer::Encoded;
 use crate::core::workflow::header::{Header, Stamp};
 use crate::core::workflow::place::{Effect, Former, Place, Undo};
 use crate::core::workflow::step::{
     Decision, Happened, NewStep, Outcome, RecordId, Report, Reported, Seen, StepData, StepKind, StepRecord,
+    StepResult,
 };
 
 /// A report, and what it meets.
@@ -19,10 +19,10 @@ struct Case {
     kind: StepKind,
     place: Place<'static>,
     /// The result of the record next to the step.
-    beside: Option<Encoded>,
+    beside: Option<StepResult>,
 }
 
-pub(super) fn outcome(result: Encoded, version: u32) -> Outcome {
+pub(super) fn outcome(result: StepResult, version: u32) -> Outcome {
     Outcome {
         version,
         is_version_named: true,

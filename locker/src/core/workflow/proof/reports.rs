@@ -8,7 +8,8 @@ use crate::core::answer::Encoded;
 use crate::core::workflow::header::{Header, HeaderData, List, State};
 use crate::core::workflow::place::{Effect, Former, Place, Undo};
 use crate::core::workflow::step::{
-    Happened, NewStep, Outcome, RecordId, Report, Reported, Seen, StepKind, StepRecord, StepState, Versions,
+    Happened, NewStep, Outcome, RecordId, Report, Reported, Seen, StepKind, StepRecord, StepResult,
+    StepState, Versions,
 };
 
 fn report(outcome: Outcome) -> Report {
@@ -25,8 +26,8 @@ fn paid() -> Outcome {
     outcome(result("paid"), 1)
 }
 
-fn json(text: &str) -> Encoded {
-    Encoded::plain(text.to_owned())
+fn json(text: &str) -> StepResult {
+    Encoded::plain(text.to_owned()).into()
 }
 
 /// A completed step with this result.

@@ -9,7 +9,7 @@ use crate::core::private::Private;
 use crate::core::retention::Retention;
 use crate::core::token::record::Intervention;
 use crate::core::workflow::header::{Header, NewWorkflow, Stamp};
-use crate::core::workflow::step::{Intent, NewStep, RecordId, StepKind};
+use crate::core::workflow::step::{Intent, NewStep, RecordId, StepKind, StepResult};
 
 pub(super) const EXPECTED: Duration = Duration::from_secs(60);
 pub(super) const SKEW: Duration = Duration::from_secs(5);
@@ -31,8 +31,12 @@ pub(super) fn by(now: DateTime<Utc>) -> Intervention {
     Intervention { by: "ada".to_owned(), reason: "to see".to_owned(), at: now }
 }
 
-pub(super) fn result(text: &str) -> Encoded {
+pub(super) fn value(text: &str) -> Encoded {
     Encoded::plain(format!("{text:?}"))
+}
+
+pub(super) fn result(text: &str) -> StepResult {
+    value(text).into()
 }
 
 pub(super) fn workflow(owner: Option<&str>, id: &str) -> Header {

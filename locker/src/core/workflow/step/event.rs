@@ -2,8 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{Intent, RecordId, StepKind};
-use crate::core::answer::Encoded;
+use super::{Intent, RecordId, StepKind, StepResult};
 use crate::core::token::record::Intervention;
 use crate::core::workflow::decide::Found;
 
@@ -63,9 +62,9 @@ pub(crate) enum Begin {
 /// How a step ends.
 #[derive(Debug, Clone)]
 pub(crate) enum End {
-    Completed(Encoded),
-    Failed(Encoded),
-    Held(Encoded),
+    Completed(StepResult),
+    Failed(StepResult),
+    Held(StepResult),
 }
 
 /// What happens to a record. A holder depends on its attempt, the others on the revision that they
@@ -119,16 +118,16 @@ pub(crate) enum OperatorStep {
     Free {
         new_key: bool,
     },
-    Resolve(Encoded),
+    Resolve(StepResult),
     /// The same for a step that another workflow cancelled: the one with this run compensates it
     /// from now on.
     Answer {
-        result: Encoded,
+        result: StepResult,
         run: String,
     },
     /// `unreadable`: the code cannot read the result.
     Correct {
-        result: Encoded,
+        result: StepResult,
         unreadable: bool,
     },
     /// Nothing is to be compensated: an operator has repaired what came late, or it is no effect of

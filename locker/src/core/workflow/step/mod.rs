@@ -5,6 +5,7 @@ mod id;
 mod kind;
 mod placed;
 mod report;
+mod result;
 mod transition;
 mod versions;
 
@@ -12,7 +13,6 @@ use std::ops::Deref;
 
 use chrono::{DateTime, Utc};
 
-use crate::core::answer::Encoded;
 use crate::core::private::Private;
 use crate::core::token::record::Intervention;
 
@@ -22,6 +22,7 @@ pub use kind::{StepKind, StepState};
 pub(crate) use placed::Placed;
 pub use report::Reported;
 pub(crate) use report::{Decision, Happened, Outcome, Report, Seen};
+pub(crate) use result::{Apart, StepResult};
 pub(crate) use versions::Versions;
 
 /// The compensation of a step, as declared when the step started.
@@ -73,7 +74,7 @@ pub(crate) struct StepData {
     pub(crate) compensation: Option<Intent>,
     /// The key of the record that a pointer refers to.
     pub(crate) points_to: Option<String>,
-    pub(crate) result: Option<Encoded>,
+    pub(crate) result: Option<StepResult>,
     pub(crate) ttl: Option<i64>,
     pub(crate) intervention: Option<Intervention>,
 }
@@ -101,6 +102,19 @@ impl StepRecord {
     pub(crate) fn shared(&self) -> Option<RecordId> {
         let key = self.0.points_to.as_deref().filter(|_| self.0.kind == StepKind::Pointer);
         key.map(RecordId::shared)
+    }
+
+    /// The same record, with its result at hand.
+    pub(crate) fn set_result(&mut self, result: StepResult) {
+        self.0.result = Some(result);
+    }
+
+    /// Whether this large result is the one in the record.
+    pub(crate) fn refers_to(&self, result: &StepResult) -> bool {
+        match (&self.0.result, result) {
+            (Some(StepResult::Beside(own)), StepResult::Beside(other)) => own.id == other.id,
+            _ => false,
+        }
     }
 
     pub(crate) fn is_completed(&self) -> bool {

@@ -3,9 +3,7 @@
 
 use chrono::{DateTime, Utc};
 
-use super::{Intent, NewStep, RecordId, StepData, StepKind, StepRecord, StepState};
-use crate::core::answer::Encoded;
-use crate::core::token::record::digest_of;
+use super::{Intent, NewStep, RecordId, StepData, StepKind, StepRecord, StepResult, StepState};
 use crate::core::workflow::header::{Header, HeaderEvent, Stamp};
 use crate::core::workflow::place::{Former, Place};
 
@@ -45,9 +43,9 @@ pub enum Reported {
 #[derive(Debug, Clone)]
 pub(crate) enum Happened {
     /// The step happened, with this result.
-    Yes(Encoded),
+    Yes(StepResult),
     /// The step did not happen and never will. This is its failure.
-    No(Encoded),
+    No(StepResult),
 }
 
 /// The outcome of a step.
@@ -144,7 +142,7 @@ struct Case<'a> {
 }
 
 impl<'a> Case<'a> {
-    fn happened(&self, result: &Encoded) -> Decision<'a> {
+    fn happened(&self, result: &StepResult) -> Decision<'a> {
         use StepState::{Cancelled, Compensated, Completed, Failed, Freed, Held, Late, Started, Withdrawn};
         let (step, version) = (self.step, self.outcome.version);
         match step.state {
@@ -168,7 +166,7 @@ impl<'a> Case<'a> {
         self.write(Reported::Recorded, steps, header, &self.settled())
     }
 
-    fn never_happened(&self, failure: &Encoded) -> Decision<'a> {
+    fn never_happened(&self, failure: &StepResult) -> Decision<'a> {
         use StepState::{Cancelled, Compensated, Completed, Failed, Freed, Held, Late, Started, Withdrawn};
         match (self.step.state, &self.seen.answerer) {
             (Completed | Late | Compensated, _) => Decision::Answer(Reported::Contradicts),
@@ -184,7 +182,7 @@ impl<'a> Case<'a> {
 
     /// The code continued after the failure of the step, or the step has a later version of its
     /// key. The outcome gets a record next to the step, which is compensated.
-    fn left_behind(&self, result: &Encoded) -> Decision<'a> {
+    fn left_behind(&self, result: &StepResult) -> Decision<'a> {
         let (step, version) = (self.step, self.outcome.version);
         let id = self.report.place.id.beside(Former { version, digest: None });
         let Some(found) = self.seen.beside(&id) else { return Decision::Read(id) };
@@ -212,8 +210,8 @@ impl<'a> Case<'a> {
 
     /// A second result under one idempotency key. Its record has the digest of the result, so the
     /// same report again finds it. An operator decides whether it is another effect.
-    fn twice(&self, result: &Encoded) -> Decision<'a> {
-        let digest = digest_of(&result.comparable());
+    fn twice(&self, result: &StepResult) -> Decision<'a> {
+        let digest = short(&result.digest());
         let former = Former { version: self.outcome.version, digest: Some(&digest) };
         let id = self.report.place.id.beside(former);
         match (self.seen.beside(&id), &self.seen.reporter) {
@@ -266,8 +264,8 @@ impl<'a> Case<'a> {
     }
 
     /// Whether the record has the outcome of this report.
-    fn is_recorded(&self, record: &StepRecord, result: &Encoded) -> bool {
-        let same = record.result.as_ref().is_none_or(|known| known.comparable() == result.comparable());
+    fn is_recorded(&self, record: &StepRecord, result: &StepResult) -> bool {
+        let same = record.result.as_ref().is_none_or(|known| known.digest() == result.digest());
         same || self.outcome.is_same_effect
     }
 
@@ -285,7 +283,7 @@ impl<'a> Case<'a> {
     }
 
     /// The step with the outcome. The attempt changes, so later writes of the holder are refused.
-    fn ended(&self, state: StepState, result: &Encoded) -> StepRecord {
+    fn ended(&self, state: StepState, result: &StepResult) -> StepRecord {
         let mut next = StepData {
             attempt: self.stamp.attempt.clone(),
             state,
@@ -300,7 +298,7 @@ impl<'a> Case<'a> {
     }
 
     /// The record of an outcome next to the step.
-    fn apart(&self, id: RecordId, compensation: Option<Intent>, result: &Encoded) -> StepRecord {
+    fn apart(&self, id: RecordId, compensation: Option<Intent>, result: &StepResult) -> StepRecord {
         let new = NewStep { id, compensation, ..self.report.place.clone() };
         StepRecord(StepData {
             key_version: self.outcome.version,
@@ -310,6 +308,11 @@ impl<'a> Case<'a> {
             ..StepData::new(&new, self.stamp)
         })
     }
+}
+
+/// Ten digits, which the place of an outcome next to its step has.
+fn short(digest: &str) -> String {
+    digest.chars().take(10).collect()
 }
 
 impl Seen {

@@ -4,9 +4,8 @@ use chrono::{DateTime, Utc};
 
 use super::{
     Begin, End, HolderAct, NewStep, OperatorStep, StepData, StepEvent, StepKind, StepRecord, StepRefusal,
-    StepState, Versions,
+    StepResult, StepState, Versions,
 };
-use crate::core::answer::Encoded;
 use crate::core::time;
 use crate::core::token::record::Intervention;
 use crate::core::workflow::decide::{self, Found};
@@ -295,7 +294,7 @@ impl StepData {
     }
 
     fn end(&mut self, end: &End, now: DateTime<Utc>) {
-        let (state, result): (_, &Encoded) = match end {
+        let (state, result): (_, &StepResult) = match end {
             End::Completed(result) => (StepState::Completed, result),
             End::Failed(result) => (StepState::Failed, result),
             End::Held(result) => (StepState::Held, result),

@@ -31,14 +31,14 @@ impl Reaper {
         let steps = all.records.iter().map(|record| (&record.id, &record.revision));
         let events = all.events.iter().chain(&surplus).map(|event| (&event.id, &event.revision));
         self.erase_records(steps.chain(events)).await?;
-        // Ids of answers and inputs are never reused, and places of causes contain the start.
+        // Ids of answers, results and inputs are never reused, and places of causes contain the start.
         // Another input may belong to the next start.
         let input = match &header.input {
             Some(Body::Beside { id, .. }) => Some(id.as_str()),
             _ => None,
         };
         let beside = |item: &&String| match Place::parse(item) {
-            Ok(Place::Answer(_)) => true,
+            Ok(Place::Answer(_) | Place::Result(_)) => true,
             Ok(Place::Input(id)) => Some(id) == input,
             _ => false,
         };
