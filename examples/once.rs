@@ -5,6 +5,10 @@
 use lock_token_testing::Embedded;
 use locker::{Attempt, BoxError, Failure, Locker};
 
+async fn charge(attempt: Attempt) -> Result<String, Failure> {
+    Ok(format!("charged {}", attempt.idempotency_key()))
+}
+
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     let dynamodb = Embedded::memory()?.client(); // on AWS Lambda: locker::client::lambda()?
@@ -12,7 +16,6 @@ async fn main() -> Result<(), BoxError> {
     let locker = Locker::new(&dynamodb, "locks")?;
     for _ in 0..2 {
         let token = locker.token(("order/charge", 7)).fingerprint("EUR 10.00");
-        let charge = async |it: Attempt| Ok::<_, Failure>(format!("charged {}", it.idempotency_key()));
         let receipt = token.run(charge).await?;
         println!("{}, replay: {}", *receipt, receipt.is_replay());
     }

@@ -139,6 +139,8 @@ mod retry;
 mod rule;
 #[path = "workflow/seat_and_wallet.rs"]
 mod seat_and_wallet;
+#[path = "workflow/seat_by_event.rs"]
+mod seat_by_event;
 #[path = "workflow/shared.rs"]
 mod shared;
 #[path = "workflow/status.rs"]

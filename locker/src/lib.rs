@@ -4,6 +4,10 @@
 //! ```
 //! use locker::{Failure, Locker};
 //!
+//! async fn charge(key: String) -> Result<String, Failure> {
+//!     Ok(format!("charged under {key}"))
+//! }
+//!
 //! #[tokio::main]
 //! async fn main() -> Result<(), locker::BoxError> {
 //!     // From the package `lock-token-testing`; on AWS Lambda, `locker::client::lambda()?`.
@@ -14,7 +18,7 @@
 //!         let receipt = locker
 //!             .token(("card/charge", 12345))
 //!             .fingerprint("EUR 10.00")
-//!             .run(async |attempt| Ok::<_, Failure>(format!("charged under {}", attempt.idempotency_key())))
+//!             .run(async |attempt| charge(attempt.idempotency_key()).await)
 //!             .await?;
 //!         // The second call returns the stored answer and charges nothing.
 //!         assert_eq!(*receipt, "charged under card/charge/12345");

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bench::{Books, Desk, LATER};
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 enum Decision {
     Approved,
     Rejected,
@@ -42,6 +42,10 @@ impl Workflow for Expense {
     }
 
     async fn compensate(&self, _: &Flow, it: Compensation) -> Result<Compensated, Failure> {
+        // A rejection needs no withdrawal.
+        if it.name() == "withdraw" && it.result::<Decision>()? != Some(Decision::Approved) {
+            return Ok(Compensated::Nothing);
+        }
         self.0.enter(it.name());
         Ok(Compensated::Done)
     }

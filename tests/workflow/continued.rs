@@ -301,6 +301,10 @@ async fn two_hundred_versions_cost_a_reader_one_read_more() {
     let signalled = workflows.signal("r/1", PAID, &1).await.unwrap();
     assert!(matches!(signalled, Signalled::Late { .. }), "{signalled:?}");
     assert_eq!(wire.take().len(), 4);
+    // A version in between leads to the latest one by the first one.
+    let outcome = workflows.outcome::<Rounds>("r/1").key_version(50).fetch().await.unwrap();
+    assert!(matches!(&outcome, Some(Outcome::Completed(answer)) if **answer == 200), "{outcome:?}");
+    assert_eq!(wire.take().len(), 4);
 }
 
 #[tokio::test]

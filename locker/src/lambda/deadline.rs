@@ -21,13 +21,14 @@ const LONGEST: TimeDelta = TimeDelta::minutes(15);
 /// ```no_run
 /// # use lambda_runtime::{Error, LambdaEvent};
 /// # use locker::{Failure, Locker};
+/// # async fn charge() -> Result<String, Failure> { Ok("done".to_owned()) }
 /// use std::time::Duration;
 ///
 /// async fn handle(locker: &Locker, event: LambdaEvent<String>) -> Result<String, Error> {
 ///     let until = locker::lambda::deadline(&event.context, Duration::from_millis(500));
 ///     let token = locker.token(("order", event.payload)).owner(locker::lambda::owner(&event.context));
 ///     let token = until.into_iter().fold(token, |token, until| token.deadline(until));
-///     Ok(token.run(async |_| Ok::<_, Failure>("done".to_owned())).await?.into_inner())
+///     Ok(token.run(async |_| charge().await).await?.into_inner())
 /// }
 /// ```
 #[must_use]

@@ -31,9 +31,10 @@ const fn is_retried<E>(error: &RunError<E>) -> bool {
 /// ```no_run
 /// # use lambda_runtime::{Diagnostic, LambdaEvent};
 /// # use locker::{Failure, Locker};
+/// # async fn charge() -> Result<String, Failure> { Ok("charged".to_owned()) }
 /// async fn handle(locker: &Locker, event: LambdaEvent<String>) -> Result<(), Diagnostic> {
 ///     let token = locker.token(("order", event.payload));
-///     let charged = token.run(async |_| Ok::<_, Failure>("charged".to_owned())).await;
+///     let charged = token.run(async |_| charge().await).await;
 ///     match locker::lambda::or_retry(charged)? {
 ///         Ok(receipt) => println!("{}", *receipt),
 ///         Err(refused) => println!("{refused}, and that is the answer"),

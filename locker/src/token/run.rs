@@ -179,16 +179,18 @@ impl BeginBuilder {
     ///
     /// # Examples
     ///
-    /// Work without `?` does not name the type of its error, so name it in the `Ok`:
+    /// The type of the failure is that of the work. A closure that calls nothing fallible has no
+    /// such type: call a function instead.
     ///
     /// ```no_run
-    /// # async fn example(locker: locker::Locker) -> Result<(), locker::RunError<locker::Failure>> {
-    /// use locker::Failure;
+    /// use locker::{Failure, Locker, RunError};
     ///
-    /// let token = locker.token(("order/create", 7));
-    /// let answer = token.run(async |attempt| Ok::<_, Failure>(attempt.idempotency_key())).await?;
-    /// println!("{}", answer.into_inner());
-    /// # Ok(()) }
+    /// # async fn charge(_key: String) -> Result<u64, Failure> { todo!() }
+    /// async fn order(locker: &Locker) -> Result<u64, RunError<Failure>> {
+    ///     let token = locker.token(("order/create", 7));
+    ///     let answer = token.run(async |attempt| charge(attempt.idempotency_key()).await).await?;
+    ///     Ok(answer.into_inner())
+    /// }
     /// ```
     pub async fn run<T, E, F, Fut>(mut self, work: F) -> Result<Answer<T>, RunError<E>>
     where

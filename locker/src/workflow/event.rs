@@ -139,16 +139,20 @@ pub struct Wait<'a, T> {
 }
 
 impl<T> Wait<'_, T> {
-    /// Declares a compensation for an event that comes too late: after its time, a cancel or the
-    /// end of the workflow, or in time without being read. It runs once, and does not change the
-    /// outcome of the workflow.
+    /// Declares the compensation of the event. It runs once, and does not change the outcome of the
+    /// workflow, in two cases:
+    ///
+    /// - The event comes too late: after its time, a cancel or the end of the workflow, or in time
+    ///   without being read.
+    /// - The code receives the event, and the workflow then fails or is cancelled. The steps are
+    ///   compensated first. So no step has to return the money of a payment that came by an event.
     ///
     /// It is the variant of an enum, as in [`Once::compensate`](super::Once::compensate).
     /// [`Compensation::result`](super::Compensation::result) is the value of the event, and
     /// [`Compensation::tried_under`](super::Compensation::tried_under) the id that its sender gave.
     ///
-    /// Only a wait that the code has reached has a compensation: an event that comes before the
-    /// wait, in a workflow that never reaches the wait, is listed for an operator.
+    /// An event that comes before the wait, in a workflow that never reaches the wait, has no
+    /// compensation: it is listed for an operator.
     pub fn on_late(mut self, undo: &impl Serialize) -> Self {
         self.on_late = Some(intent(&shown_event(self.event.name()), undo, Duration::ZERO));
         self
@@ -232,7 +236,7 @@ impl Flow {
                 (Reached::Take, record) => {
                     // Before it is recorded that the code has it.
                     let json = self.value_of(&record, reads)?;
-                    if self.take(record).await? {
+                    if self.take(record, new).await? {
                         return Ok(Some(json));
                     }
                 }
@@ -294,9 +298,9 @@ impl Flow {
     /// Write that the code has the event, in one transaction with a check that this driver still
     /// has the workflow: the end of a workflow that was cancelled meanwhile must know whether the
     /// event is late. `false`: the record was changed since.
-    async fn take(&self, record: EventRecord) -> Result<bool, StopKind> {
+    async fn take(&self, record: EventRecord, new: &NewWait) -> Result<bool, StopKind> {
         let context = self.context();
-        let act = EventAct::Take { by: self.attempt().to_owned() };
+        let act = EventAct::Take { by: self.attempt().to_owned(), at: Box::new(new.clone()) };
         let Ok(taken) = record.on(&record.revision, &act, context.stamp()) else { return Ok(false) };
         let (workflow, attempt) = (self.workflow().to_owned(), self.attempt().to_owned());
         let store = context.store();

@@ -225,7 +225,9 @@ impl Context {
         let mut header = header;
         // The workflow may continue between two reads.
         for _ in 0..ROUNDS {
-            let Some(version) = header.continued_as else { return Ok(Some(header)) };
+            let Some(next) = header.continued_as else { return Ok(Some(header)) };
+            // A version in between names only the next one. The first version names the latest one.
+            let version = header.continues.unwrap_or(next);
             let workflow = name::partition(&header.key(), version);
             match Box::pin(self.store().read_header(&workflow, until)).await? {
                 Some(next) => header = next,

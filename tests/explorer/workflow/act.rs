@@ -24,4 +24,6 @@ pub(super) enum Act {
     Hear,
     /// The row that a reservation needs is put.
     Restock,
+    /// A sender gives the event with this id to the first workflow.
+    Signal(&'static str),
 }

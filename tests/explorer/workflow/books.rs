@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use locker::workflow::Signalled;
+
 use super::scenario::Provider;
 
 /// What the provider is asked.
@@ -86,6 +88,17 @@ pub(super) struct Books {
     pub(super) by_operator: BTreeSet<String>,
     /// Whether an operator said that the workflow goes on without a step.
     pub(super) skipped: bool,
+    /// The events that were sent, by their ids.
+    pub(super) events: BTreeMap<String, Sent>,
+}
+
+/// An event that was sent.
+#[derive(Debug, Default)]
+pub(super) struct Sent {
+    /// The answers that its senders received.
+    pub(super) answers: Vec<Signalled>,
+    /// The compensations that took place for it.
+    pub(super) undone: Vec<String>,
 }
 
 impl Books {
@@ -142,6 +155,10 @@ impl Books {
         let mut found = false;
         for effect in self.effects.iter_mut().filter(|effect| effect.key == call.key) {
             effect.undone.push(call.under.clone());
+            found = true;
+        }
+        if let Some(event) = self.events.get_mut(&call.key) {
+            event.undone.push(call.under.clone());
             found = true;
         }
         let said = if found || provider.voids { Said::Done(String::new()) } else { Said::Nothing };

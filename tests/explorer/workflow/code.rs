@@ -16,7 +16,7 @@ use super::super::memory::TABLE;
 use super::super::port::Shared;
 use super::books::{Call, Said, Verb};
 use super::provider::Answer;
-use super::scenario::{Kind, Step, WINDOW, Way, WorkflowScenario};
+use super::scenario::{Kind, PAID, PATIENCE, Step, WINDOW, Way, WorkflowScenario};
 use super::world::World;
 
 /// The row that a reservation needs.
@@ -125,6 +125,8 @@ impl Code {
             Kind::Put => self.put(flow, place, step).await?,
             Kind::Reserve => self.reserve(flow, step).await?,
             Kind::Tell => self.tell(flow, step).await?,
+            Kind::Wait if step.undo => flow.wait_for(PAID, PATIENCE).on_late(&Undo::Undo(place)).await?,
+            Kind::Wait => flow.wait_for(PAID, PATIENCE).await?,
         };
         if step.kind == Kind::Once {
             self.shared.world().judge_receipt(step.name, receipt.as_deref());

@@ -4,13 +4,14 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
+use locker::workflow::Signalled;
 use serde_json::Value;
 
 use super::super::invariant::Invariant;
-use super::books::{Effect, Made, Verb};
+use super::books::{Effect, Made, Sent, Verb};
 use super::play::WORKFLOWS;
 use super::program::key;
-use super::scenario::{Step, Way, WorkflowScenario};
+use super::scenario::{Kind, Step, Way, WorkflowScenario};
 use super::world::{Life, World};
 
 /// A stored item.
@@ -71,6 +72,11 @@ impl World {
                 self.judge_order(workflow);
             }
         }
+        let events = std::mem::take(&mut self.books.events);
+        for (id, sent) in &events {
+            self.judge_event(scenario, id, sent);
+        }
+        self.books.events = events;
         let effects = std::mem::take(&mut self.books.effects);
         for number in 0..effects.len() {
             self.judge_effect(scenario, number, &effects);
@@ -107,6 +113,62 @@ impl World {
                 self.violated(Invariant::NoLooseEnd, seen);
             }
         }
+    }
+
+    /// An event that is stored is received once, or is listed as late, and is compensated at most
+    /// once.
+    fn judge_event(&mut self, scenario: WorkflowScenario, id: &str, sent: &Sent) {
+        let Some(header) = self.row(&key(0), "#") else { return };
+        let is_its = |row: &Row| {
+            row.text("workflow") == key(0)
+                && row.text("eventId") == id
+                && ["event/", "~event/"].iter().any(|place| row.text("item").starts_with(place))
+        };
+        let found: Vec<Row> = self.rows().into_iter().filter(is_its).collect();
+        let is_stored = sent.answers.iter().any(|answer| answer.is_stored());
+        let is_refused = sent.answers.contains(&Signalled::NotStarted);
+        if sent.undone.len() > 1 {
+            self.violated(Invariant::OneCompensation, format!("event {id}, under {:?}", sent.undone));
+        }
+        let [event] = &found[..] else {
+            if is_stored || found.len() > 1 {
+                let seen = format!("event {id}: {:?}, in {} records", sent.answers, found.len());
+                self.violated(Invariant::Accounted, seen);
+            }
+            return;
+        };
+        if is_refused && !is_stored {
+            self.violated(Invariant::TrueNo, format!("event {id}: {:?}, and stored", sent.answers));
+        }
+        let (state, item) = (event.text("state"), event.text("item"));
+        let is_owed = item.starts_with("event/") && !event.text("compensation").is_empty();
+        let wait = scenario.0.steps[0].iter().find(|step| step.kind == Kind::Wait);
+        let told = format!("{:?}", Some(id));
+        let is_right = match state {
+            "taken" => {
+                let is_undone = header.is_in(&["failed", "cancelled"]) && is_owed;
+                sent.undone.is_empty()
+                    && !is_undone
+                    && wait.is_some_and(|wait| self.told.is_told(0, wait.name, &told) || self.may_be_untold())
+            }
+            "given" => !header.has_ended() && sent.undone.is_empty(),
+            "late" => !is_owed || !header.has_ended(),
+            "handled" => is_owed && sent.undone.len() == 1,
+            _ => false,
+        };
+        if !is_right {
+            let seen = format!(
+                "event {id} is {state} in a workflow that is {}, and was compensated {} times",
+                header.text("state"),
+                sent.undone.len()
+            );
+            self.violated(Invariant::Accounted, seen);
+        }
+    }
+
+    /// Whether a driver may have died between its record and the code.
+    fn may_be_untold(&self) -> bool {
+        self.actors.iter().any(|actor| actor.life == Life::Died)
     }
 
     /// A step that is in doubt for ever. A step that was started
@@ -238,9 +300,9 @@ impl World {
             "#" => !row.has_ended() || tells(row.text("workflow")),
             item if item.starts_with("message/") => true,
             item => {
-                (item.starts_with("step/") || item == "once")
-                    && row.text("kind") != "pointer"
-                    && row.is_in(&["started", "late"])
+                let is_event = item.starts_with("event/") || item.starts_with("~event/");
+                let is_step = (item.starts_with("step/") || item == "once") && row.text("kind") != "pointer";
+                is_event && row.is_in(&["late"]) || is_step && row.is_in(&["started", "late"])
             }
         };
         let name = |row: Row| (row.text("workflow").to_owned(), row.text("item").to_owned());

@@ -15,7 +15,7 @@ use super::super::port::Shared;
 use super::act::Act;
 use super::broker::router;
 use super::code::{Code, STOCK};
-use super::scenario::WorkflowScenario;
+use super::scenario::{PAID, WorkflowScenario};
 use super::world::World;
 
 /// How long a run of a driver is expected to take.
@@ -50,6 +50,7 @@ impl Program {
                 return self.relay().await;
             }
             Act::Hear => return self.hear().await,
+            Act::Signal(id) => return self.signal(id).await,
             Act::Resolve | Act::Retry | Act::Skip => self.operate(act).await,
             Act::Restock => {
                 let item = json!({ "TableName": TABLE, "Item": { "lockToken": { "S": STOCK } } });
@@ -109,6 +110,16 @@ impl Program {
         let mut world = self.shared.world();
         let told = world.told.end(workflow, told);
         world.judged(told);
+    }
+
+    async fn signal(&self, id: &str) {
+        self.shared.world().books.events.entry(id.to_owned()).or_default();
+        let signalled = self.workflows.signal(key(0), PAID, &id.to_owned()).id(id).await;
+        self.note(|| format!("signal {id}: {signalled:?}"));
+        let mut world = self.shared.world();
+        if let (Ok(answer), Some(sent)) = (signalled, world.books.events.get_mut(id)) {
+            sent.answers.push(answer);
+        }
     }
 
     /// Act on the step in doubt, or that failed, of the first workflow.

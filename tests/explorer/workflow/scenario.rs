@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use locker::workflow::Event;
+
 use super::act::Act;
 
 /// A scenario of workflows. Its name says how many drivers it has.
@@ -56,6 +58,8 @@ pub(super) enum Kind {
     Put,
     /// Commits a message.
     Tell,
+    /// Waits for an event.
+    Wait,
 }
 
 /// How the code treats a step.
@@ -99,6 +103,10 @@ pub(super) struct Provider {
     /// Whether a compensation that finds nothing makes it refuse the key.
     pub(super) voids: bool,
 }
+
+/// The event for which a workflow waits, and how long it waits.
+pub(super) const PAID: Event<String> = Event::named("paid");
+pub(super) const PATIENCE: Duration = Duration::from_secs(100);
 
 /// How long a provider recognises a key, where it does.
 pub(super) const WINDOW: Duration = Duration::from_secs(600);

@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::act::Act::{Cancel, Complete, Drive, Hear, Redrive, Relay, Resolve, Restock, Retry, Skip};
+use super::act::Act::{Cancel, Complete, Drive, Hear, Redrive, Relay, Resolve, Restock, Retry, Signal, Skip};
 use super::scenario::{FORGETS, Kind, RECOGNISES, Spec, Step, VOIDS, Way, WorkflowScenario, once};
 
 /// After two of these a provider is about to forget a key.
@@ -27,7 +27,19 @@ const RESERVE: Step = once("reserve").of(Kind::Reserve);
 const PLACED: Step = once("placed").of(Kind::Tell);
 const PAID: Step = once("paid").of(Kind::Tell);
 
+/// A wait whose late event is compensated, and one whose late event is only listed.
+const WAIT: Step = once("wait").of(Kind::Wait).undone();
+const LOOK: Step = once("wait").of(Kind::Wait);
+
 const ALL: &[Spec] = &[
+    Spec::new("event", &[WAIT, TICKET], RECOGNISES).acts(&[Drive(0), Signal("e-1")]),
+    Spec::new("event/again", &[LOOK], FORGETS).acts(&[Drive(0), Signal("e-1"), Signal("e-1")]),
+    Spec::new("event/two", &[WAIT], FORGETS).acts(&[Drive(0), Signal("e-1"), Signal("e-2")]),
+    Spec::new("event/cancel", &[SEAT_SAFE, WAIT], RECOGNISES).acts(&[Drive(0), Signal("e-1"), Cancel(0)]),
+    Spec::new("event/late", &[WAIT], FORGETS).acts(&[Drive(0), Complete, Complete, Signal("e-1")]),
+    Spec::new("event/failing", &[SEAT_SAFE, WAIT], RECOGNISES).failing().acts(&[Drive(0), Signal("e-1")]),
+    Spec::new("event/soon", &[WAIT], FORGETS).pausing(SOON).two(&[Drive(0), Signal("e-1"), Complete]),
+    Spec::new("event/drivers", &[WAIT], FORGETS).two(&[Drive(0), Drive(0), Signal("e-1")]),
     Spec::new("undo", &[SEAT, CHARGE], FORGETS).failing(),
     Spec::new("undo/recognised", &[SEAT_SAFE.twice(), CHARGE_SAFE.twice()], RECOGNISES).failing(),
     Spec::new("probe", &[once("charge").probed().undone(), once("mail").probed()], FORGETS),

@@ -20,6 +20,11 @@ impl Told {
         })
     }
 
+    /// Whether the code of a workflow was told this of a step.
+    pub(super) fn is_told(&self, workflow: usize, step: &'static str, said: &str) -> bool {
+        self.steps.get(&(workflow, step)).is_some_and(|told| told == said)
+    }
+
     /// Whether the answer of a workflow has this receipt.
     pub(super) fn is_in_the_end(&self, workflow: usize, receipt: &str) -> bool {
         self.ends.get(&workflow).is_some_and(|end| end.contains(&format!("{receipt:?}")))

@@ -67,11 +67,11 @@ const LEASE: Duration = Duration::from_secs(15 * 60);
 ///
 ///     let first = Delivery::new("1", "no JSON").group("order/7");
 ///     let refuse = async |_: Delivery| Err(Failure::permanent("no order".to_owned()).code("unreadable"));
-///     assert_eq!(consumer.receive(&first, refuse).await?, Received::DeadLettered);
+///     assert_eq!(consumer.receive(&first, &refuse).await?, Received::DeadLettered);
 ///     // It is in the list of what is dead, and the next one of its group waits behind it.
 ///     assert_eq!(workflows.messages(MessageState::Dead).fetch().await?.items.len(), 1);
 ///     let second = Delivery::new("2", "{}").group("order/7");
-///     assert_eq!(consumer.receive(&second, async |_| Ok::<_, Failure>(())).await?, Received::Queued);
+///     assert_eq!(consumer.receive(&second, &refuse).await?, Received::Queued);
 ///     Ok(())
 /// }
 /// ```

@@ -54,7 +54,7 @@ impl Flow {
         // A sender may store an event between the reads of this run and its end. The header counts
         // the events, so the end is refused if one is missing here. Then they are read again.
         for _ in 0..ROUNDS {
-            let (left, owed) = self.events_left().await?;
+            let (left, owed) = self.events_left(&act).await?;
             let event = self.driver(act.clone(), self.known_events(owed));
             let refused = if left.is_empty() {
                 self.change(verb, &event).await?
@@ -70,13 +70,23 @@ impl Flow {
         Err(Error::Contended { verb, tries: ROUNDS }.into())
     }
 
-    /// The events that the code has not read, each as it was read and as it will be, and whether
-    /// the end owes a compensation.
-    async fn events_left(&self) -> Result<(Vec<(EventRecord, EventRecord)>, bool), Unwritten> {
+    /// The events that are late by this end, each as it was read and as it will be, and whether the
+    /// end owes a compensation.
+    async fn events_left(
+        &self,
+        end: &DriverAct,
+    ) -> Result<(Vec<(EventRecord, EventRecord)>, bool), Unwritten> {
         let context = self.context();
+        let ending = self.lock_header().ending;
+        let undoes = match end {
+            DriverAct::Fail { .. } => true,
+            DriverAct::EndCompensated => !matches!(ending, Some(State::Completed | State::Continued)),
+            _ => false,
+        };
+        let leave = EventAct::Leave { undoes };
         let (mut left, mut at_the_end) = (Vec::new(), Vec::new());
         for event in self.events() {
-            if let Ok(next) = event.on(&event.revision, &EventAct::Leave, context.stamp()) {
+            if let Ok(next) = event.on(&event.revision, &leave, context.stamp()) {
                 at_the_end.push(next.clone());
                 left.push((event, next));
             } else {
@@ -87,7 +97,7 @@ impl Flow {
         for (event, _) in left.split_off(left.len().min(MOST_LEFT)) {
             let seen = event.revision.clone();
             let rule = |stored: Option<&EventRecord>| {
-                stored.ok_or(EventRefusal::Changed)?.on(&seen, &EventAct::Leave, context.stamp())
+                stored.ok_or(EventRefusal::Changed)?.on(&seen, &leave, context.stamp())
             };
             let until = self.until().for_end();
             let changed = context.store().change("leave the event", Some(event), until, rule);

@@ -259,7 +259,8 @@ impl Workflows {
     /// The events that the code has not read, which are late by the end of the workflow.
     fn events_left<'a>(&self, seen: &'a View) -> Vec<(&'a EventRecord, EventRecord)> {
         let left = |event: &'a EventRecord| {
-            let next = event.on(&event.revision, &EventAct::Leave, self.context().stamp()).ok()?;
+            let next =
+                event.on(&event.revision, &EventAct::Leave { undoes: false }, self.context().stamp()).ok()?;
             Some((event, next))
         };
         seen.events.iter().filter_map(left).collect()

@@ -25,7 +25,7 @@ pub(crate) enum EventState {
     Waiting,
     /// It is stored, and the code has not read it.
     Given,
-    /// The code has it. Final.
+    /// The code has it. Final, unless the workflow fails or is cancelled.
     Taken,
     /// The time of the wait passed first: the code has `None`, for ever.
     Expired,
@@ -68,12 +68,15 @@ pub(crate) enum LateCause {
     End,
     /// It was in time, and the code did not read it before the end.
     Unread,
+    /// The code received it, and the workflow failed or was cancelled after that.
+    Failed,
     /// Another event has its name.
     Another,
 }
 
 impl LateCause {
-    pub(crate) const ALL: [Self; 5] = [Self::Time, Self::Cancel, Self::End, Self::Unread, Self::Another];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Time, Self::Cancel, Self::End, Self::Unread, Self::Failed, Self::Another];
 
     /// The cause, as stored and shown.
     pub(crate) const fn as_str(self) -> &'static str {
@@ -82,6 +85,7 @@ impl LateCause {
             Self::Cancel => "after the cancel",
             Self::End => "after the end",
             Self::Unread => "not read before the end",
+            Self::Failed => "the workflow failed or was cancelled after it",
             Self::Another => "another event under this name",
         }
     }
@@ -123,7 +127,8 @@ pub(crate) struct Waited {
     pub(crate) until: DateTime<Utc>,
     /// Whether a compensation waits, so that the wait is open while the workflow is compensated.
     pub(crate) of_compensation: bool,
-    /// The compensation that runs once if the event is late.
+    /// The compensation that runs once if the event is late, or if the workflow fails or is
+    /// cancelled after the code received it.
     pub(crate) on_late: Option<Intent>,
 }
 
@@ -153,6 +158,11 @@ impl EventRecord {
     /// Whether it belongs to the workflow that was started then.
     pub(crate) fn is_of(&self, run: DateTime<Utc>) -> bool {
         self.0.run == run
+    }
+
+    /// Whether the wait of forward code declared a compensation.
+    fn is_undone(&self) -> bool {
+        self.0.wait.as_ref().is_some_and(|wait| wait.on_late.is_some() && !wait.of_compensation)
     }
 
     /// Whether forward code has reached its wait.

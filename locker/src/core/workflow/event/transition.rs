@@ -18,15 +18,27 @@ pub(crate) struct NewWait {
     pub(crate) on_late: Option<Intent>,
 }
 
+impl NewWait {
+    fn reached(&self, now: DateTime<Utc>) -> Waited {
+        Waited {
+            since: now,
+            until: self.until,
+            of_compensation: self.of_compensation,
+            on_late: self.on_late.clone(),
+        }
+    }
+}
+
 /// What the driver does to an event.
 #[derive(Debug, Clone)]
 pub(crate) enum EventAct {
-    /// The code receives it. `by`: the run.
-    Take { by: String },
+    /// The code receives it at this wait. `by`: the run.
+    Take { by: String, at: Box<NewWait> },
     /// The time of the wait is past, and no event came.
     Expire { by: String },
-    /// The workflow ends, and the code has not read it.
-    Leave,
+    /// The workflow ends. `undoes`: it failed or was cancelled, so an event that the code received
+    /// is compensated like a step that completed.
+    Leave { undoes: bool },
     /// The workflow continues as another version of its key, which receives the event.
     Move,
     /// Its compensation is complete.
@@ -88,12 +100,7 @@ impl EventRecord {
             run: new.run,
             state: EventState::Waiting,
             revision: stamp.revision,
-            wait: Some(Waited {
-                since: stamp.now,
-                until: new.until,
-                of_compensation: new.of_compensation,
-                on_late: new.on_late.clone(),
-            }),
+            wait: Some(new.reached(stamp.now)),
             arrived: None,
             cause: None,
             ended_by: None,
@@ -107,16 +114,21 @@ impl EventRecord {
         }
         let mut next = self.0.clone();
         match (act, self.state) {
-            (EventAct::Take { by }, EventState::Given) => {
+            (EventAct::Take { by, at }, EventState::Given) => {
                 (next.state, next.ended_by) = (EventState::Taken, Some(by.clone()));
+                // An event that came before its wait gets the compensation of the wait here.
+                next.wait.get_or_insert_with(|| at.reached(stamp.now));
             }
             (EventAct::Expire { by }, EventState::Waiting)
                 if Reached::of(Some(self), stamp.now) == Reached::Expire =>
             {
                 (next.state, next.ended_by) = (EventState::Expired, Some(by.clone()));
             }
-            (EventAct::Leave, EventState::Given) => {
+            (EventAct::Leave { .. }, EventState::Given) => {
                 (next.state, next.cause) = (EventState::Late, Some(LateCause::Unread));
+            }
+            (EventAct::Leave { undoes: true }, EventState::Taken) if self.is_undone() => {
+                (next.state, next.cause) = (EventState::Late, Some(LateCause::Failed));
             }
             (EventAct::Move, EventState::Given) | (EventAct::Handle, EventState::Late) => {
                 next.state = EventState::Handled

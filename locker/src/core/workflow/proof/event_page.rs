@@ -41,6 +41,10 @@ pub(super) fn new_wait(of_compensation: bool) -> NewWait {
     }
 }
 
+pub(super) fn take(by: String) -> EventAct {
+    EventAct::Take { by, at: Box::new(new_wait(false)) }
+}
+
 fn given(over: Option<EventRecord>, header: &str) -> EventRecord {
     let met = Met { header: Some(header_in(header)), event: over, surplus: None };
     match signal(event(Some("1"), "paid"), "a-1").decide(&met, stamp(at(50), "given")) {
@@ -62,7 +66,7 @@ fn record_in(state: &str) -> Option<EventRecord> {
         "waiting" => waiting(false),
         "waiting, of a compensation" => waiting(true),
         "given" => given(Some(waiting(false)), "waiting"),
-        "taken" => on(given(Some(waiting(false)), "waiting"), EventAct::Take { by: by() }, 60),
+        "taken" => on(given(Some(waiting(false)), "waiting"), take(by()), 60),
         "expired" => on(waiting(false), EventAct::Expire { by: by() }, 700),
         "late" => late(),
         "handled" => on(late(), EventAct::Handle, 800),
@@ -88,7 +92,13 @@ fn rows() -> Vec<Row> {
     rows.push(("another event, workflow runs forward", Box::new(other)));
     rows.push(("code reaches its wait in time", Box::new(|state| reached(state, 50))));
     rows.push(("code reaches its wait, the time is past", Box::new(|state| reached(state, 700))));
-    rows.push(("the workflow ends", Box::new(|state| acted(state, &EventAct::Leave))));
+    let leaves = |undoes| move |state: &str| acted(state, &EventAct::Leave { undoes });
+    rows.push(("the workflow completes, or is closed", Box::new(leaves(false))));
+    rows.push(("the workflow has failed or is cancelled", Box::new(leaves(true))));
+    rows.push((
+        "the workflow continues as the next version",
+        Box::new(|state| acted(state, &EventAct::Move)),
+    ));
     rows.push(("its compensation is complete", Box::new(|state| acted(state, &EventAct::Handle))));
     rows
 }
@@ -124,7 +134,7 @@ fn reached(state: &str, now: i64) -> Result<&'static str, String> {
         Reached::Begin => Ok("waiting"),
         Reached::Wait(_) => Err("waits".to_owned()),
         Reached::Expire => Ok(on(EventAct::Expire { by })),
-        Reached::Take => Ok(on(EventAct::Take { by })),
+        Reached::Take => Ok(on(take(by))),
         Reached::Return => Err("its value".to_owned()),
         Reached::Nothing => Err("no value".to_owned()),
     }
@@ -157,8 +167,8 @@ fn late_events_state_why_they_are_late() {
     assert_eq!(cause("waiting", "ended, late event due"), (Some("after the end"), late(true)));
     assert_eq!(cause("given", "waiting"), (Some("another event under this name"), Signalled::AlreadyGiven));
     assert_eq!(cause("waiting, of a compensation", "ended, late event due"), (None, Signalled::Accepted));
-    let left =
-        record_in("given").map(|given| given.on(&given.revision, &EventAct::Leave, stamp(at(60), "end")));
+    let left = record_in("given")
+        .map(|given| given.on(&given.revision, &EventAct::Leave { undoes: false }, stamp(at(60), "end")));
     let left = left.expect("a record").expect("it is allowed");
     assert_eq!(
         (left.cause.map(|cause| cause.as_str()), left.owed().is_some()),
@@ -188,7 +198,7 @@ fn record_of_a_former_life_is_no_event() {
 fn act_on_a_changed_record_is_refused() {
     for state in STATES {
         let Some(record) = record_in(state) else { continue };
-        for act in [EventAct::Leave, EventAct::Handle, EventAct::Take { by: String::new() }] {
+        for act in [EventAct::Leave { undoes: false }, EventAct::Handle, take(String::new())] {
             let refused = record.on("another", &act, stamp(at(900), "act"));
             assert_eq!(refused.err(), Some(EventRefusal::Changed), "{state}: {act:?}");
         }

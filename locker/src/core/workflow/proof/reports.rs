@@ -155,7 +155,7 @@ fn compressed_and_plain_results_are_compared_by_their_json() {
     let packed = crate::core::answer::encode_for_item(turned).expect("it fits");
     assert_ne!(packed.codec, crate::core::answer::Codec::Json);
     let seen = seen(Some(completed(&text)), Some(header_in("completed")));
-    assert_eq!(decided(&report(outcome(packed, 1)), seen).reported, Reported::Known);
+    assert_eq!(decided(&report(outcome(packed.into(), 1)), seen).reported, Reported::Known);
 }
 
 #[test]
