@@ -1,5 +1,5 @@
-//! The packer: receives once that an order was placed, packs it, and gives the purchase the event
-//! `packed`. Seeds 002 and 003.
+//! The packer: packs each placed order once, and signals the event `packed` to the purchase. Seeds
+//! 002 and 003.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::purchase::{PACKED, Parcel, Placed};
 
-/// What the requests for one message take at the most.
+/// The longest time that the requests for one message take.
 const NEEDS: Duration = Duration::from_secs(12);
 
 /// The dependencies of the packer.
@@ -26,17 +26,19 @@ pub struct Packer {
     pub inbox: Inbox,
     /// The table of order rows.
     pub orders_table: String,
-    /// The queue from which its messages come. It delivers a message again at the time that the
-    /// message sets. `None`: at the time that the queue has for all messages.
+    /// The queue of the messages. With it, a failed message is delivered again after its own pause.
+    /// `None`: after the visibility timeout of the queue.
     pub queue: Option<Sqs>,
 }
 
-/// Pack the orders of a batch of the queue. On the event of a schedule, process the messages that
-/// an operator redrove.
+/// Pack the orders of a batch of the queue.
+///
+/// On the event of a schedule, process the messages that an operator redrove.
 ///
 /// # Errors
 ///
-/// A message has no id: the whole batch is redelivered. Or the redriven messages cannot be listed.
+/// If a message has no id, the whole batch is delivered again. On the event of a schedule: if the
+/// redriven messages cannot be listed.
 pub async fn handle(packer: &Packer, event: LambdaEvent<Value>) -> Result<Consumed, Error> {
     let consumer = packer.queue.iter().cloned().fold(packer.inbox.consumer(), Consumer::hiding);
     lambda::consume(&consumer, event, NEEDS, async |delivery| packer.pack(&delivery.body).await).await
@@ -55,22 +57,22 @@ impl Packer {
         };
         let row = self.packed(&placed).map_err(|error| Failure::permanent(error.to_string()))?;
         match self.inbox.atomic(&message).update(row).commit().await {
-            // The packer may have stopped before it gave the event.
+            // `Before`: an earlier attempt may have crashed between its commit and its signal.
             Ok(Taken::Now | Taken::Before) => {}
             Ok(Taken::Refused { .. }) => {
                 let error = format!("the order {} is not paid", placed.order.order_id);
                 return Err(Failure::needs_operator(error).code("packing.notPaid"));
             }
             Ok(other) => other.done()?,
-            // A retry is harmless: the row is written once.
+            // A retry is harmless, because the inbox records the message with the row.
             Err(error) => return Err(error.into()),
         }
         let parcel = Parcel { parcel: format!("parcel of {}", placed.order.order_id) };
         self.signal(&purchase, &message.id, &parcel).await
     }
 
-    /// Give the purchase its parcel. The id of the message is that of the event, so a message that
-    /// is delivered again is the same event.
+    /// Signal the parcel to the purchase. The id of the message is the id of the event, so a
+    /// message that is delivered again gives the same event.
     async fn signal(&self, purchase: &str, id: &str, parcel: &Parcel) -> Result<(), Failure> {
         let signalled = self.workflows.signal(purchase, PACKED, parcel).id(id).await;
         let signalled = signalled.map_err(|error| after_packing(Failure::transient(error.to_string())))?;
@@ -78,7 +80,7 @@ impl Packer {
             let error = "no purchase has this key".to_owned();
             return Err(after_packing(Failure::transient(error)).code("packing.noPurchase"));
         }
-        tracing::info!(?signalled, "the purchase was told of its parcel");
+        tracing::info!(?signalled, "the purchase was signalled");
         Ok(())
     }
 
@@ -97,8 +99,8 @@ impl Packer {
     }
 }
 
-/// A failure after the order was packed. It can be retried; an operator who sees it has to know
-/// that the order may be packed.
+/// A failure after the order was packed. It is retried. If the retries are exhausted, its class is
+/// in doubt, so that the operator knows that the order may be packed.
 fn after_packing(failure: Failure) -> Failure {
     failure.given_up_as(Class::InDoubt)
 }

@@ -68,13 +68,13 @@ impl Office {
         self.desk.machine().0.signal("x/1", DECIDED, &decision).await.unwrap()
     }
 
-    /// What the workflow has come to, and what was done.
+    /// Returns the state of the workflow, and its effects.
     async fn after(&self) -> (State, Vec<String>) {
         self.desk.settle(&self.code).await;
         (self.desk.view("x/1").await.state(), self.code.0.entries())
     }
 
-    /// Looks each hour, as a scheduled completer does. The number of claims.
+    /// Runs the completer each hour, as a schedule does. Returns the number of claims.
     async fn wait(&self, time: Duration) -> usize {
         let completer = Completer::new(&self.desk.machine().0).register(self.code.clone());
         let mut claims = 0;
@@ -111,7 +111,7 @@ async fn without_a_decision_it_fails_after_thirty_days() {
     assert_eq!(office.desk.view("x/1").await.state(), State::Running);
     office.desk.bench.clock.advance(LATER);
     assert_eq!(office.after().await, (State::Failed, vec!["reserve".to_owned(), "release".to_owned()]));
-    // The decision after that changes no outcome, and is withdrawn once.
+    // A later decision changes no outcome, and is compensated once.
     let late = office.decide(Decision::Approved).await;
     assert!(matches!(late, Signalled::Late { compensates: true, .. }), "{late:?}");
     assert_eq!(office.decide(Decision::Approved).await, Signalled::Duplicate);

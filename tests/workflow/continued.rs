@@ -16,7 +16,7 @@ use crate::bench::{Books, Desk, LATER};
 
 const PAID: Event<u32> = Event::named("paid");
 
-/// What one version of the key does.
+/// The task of one version of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Round {
     number: u32,
@@ -123,7 +123,7 @@ async fn steps_of_an_earlier_version_are_not_compensated() {
     assert_eq!(refunds, 1, "of the version that failed: {:?}", code.0.entries());
 }
 
-/// At each exchange of the run that continues, with each kind of fault.
+/// Plays each kind of fault at each exchange of the run that continues.
 #[tokio::test]
 async fn with_a_fault_at_any_exchange_each_version_charges_once() {
     let faults = [Fate::Lost, Fate::ReplyLost, Fate::ErrorBefore, Fate::ErrorAfter, Fate::Conflict];
@@ -134,7 +134,7 @@ async fn with_a_fault_at_any_exchange_each_version_charges_once() {
             begun(&desk.machine().0, &code, rounds(4)).await;
             let (workflows, wire) = desk.machine();
             wire.next(std::iter::repeat_n(Fate::Ok, n).chain([fault]));
-            // From the third version on, the first one is written as well.
+            // From the third version on, the first version is written as well.
             drop(workflows.start(&code, "r/1", &rounds(4)).run().await);
             let exchanges = wire.count();
             desk.settle(&code).await;
@@ -170,7 +170,7 @@ async fn event_that_the_code_has_not_read_is_given_to_the_next_version() {
     assert_eq!(states(&desk, 3).await[2], Some(State::Completed));
     let paid: Vec<_> = code.0.entries().into_iter().filter(|entry| entry.starts_with("paid")).collect();
     assert_eq!(paid, ["paid Some(100)", "paid Some(200)", "paid Some(300)"]);
-    // It is the same event in the version that took it over, and the sender may send it again.
+    // The next version has the event, so a repeated signal is a duplicate.
     assert_eq!(signal(3, "e-3").await, Signalled::Duplicate);
     let late = signal(1, "e-4").await;
     assert!(matches!(late, Signalled::Late { compensates: false, .. }), "{late:?}");
@@ -210,7 +210,10 @@ async fn version_that_is_in_use_quarantines_the_workflow() {
     assert!(matches!(other, Outcome::Completed(_)), "{other:?}");
     let outcome = workflows.start(&code, "r/1", &rounds(2)).run().await.unwrap();
     let Outcome::Quarantined(why) = outcome else { panic!("{outcome:?}") };
-    assert_eq!(why, "it cannot continue: version 2 of its key is in use");
+    assert_eq!(
+        why,
+        "cannot continue: version 2 of the key is in use; cancel that workflow, or close this one"
+    );
     assert_eq!(states(&desk, 2).await, [Some(State::Running), Some(State::Completed)]);
 }
 
@@ -282,7 +285,7 @@ async fn first_version_is_kept_until_the_latest_one_is_deleted() {
     assert_eq!(states(&desk, 3).await, [None, None, None]);
 }
 
-/// The look-up does not follow a chain: its price does not depend on the number of versions.
+/// The price of a lookup does not depend on the number of versions.
 #[tokio::test]
 async fn two_hundred_versions_cost_a_reader_one_read_more() {
     let (desk, code) = (Desk::new().await, Rounds::default());

@@ -1,4 +1,4 @@
-//! Events from outside: a workflow waits for them, and receives each once.
+//! Events from outside: a workflow waits for an event and receives it once.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::interleavings::{Script, input};
 
 pub(crate) const PAID: Event<String> = Event::named("paid");
 
-/// It waits three days for its payment.
+/// A workflow that waits three days for its payment.
 #[derive(Clone, Default)]
 pub(crate) struct Order(pub(crate) Books);
 
@@ -113,7 +113,7 @@ async fn wait_without_an_event_ends_with_none_for_ever() {
     assert_eq!(stored(&desk, "event/paid", "state").await.as_deref(), Some("expired"));
 }
 
-/// The record decides, and not two clocks.
+/// One record decides, instead of two clocks.
 #[tokio::test]
 async fn event_after_the_time_counts_if_no_driver_has_noticed_the_time() {
     let (desk, code) = (Desk::new().await, Order::default());
@@ -206,7 +206,7 @@ async fn invalid_signals_are_refused_before_anything_is_sent() {
     assert_eq!(wire.count(), 0);
 }
 
-/// A value that is not read back.
+/// A value that cannot be read back.
 #[derive(Serialize, Deserialize)]
 struct OneWay {
     #[serde(skip_serializing)]
@@ -353,7 +353,7 @@ async fn outcome_of_an_event_is_not_reported() {
     assert!(matches!(reported, Err(Error::Invalid(_))), "{reported:?}");
 }
 
-/// Its compensation asks whether the goods came back.
+/// A workflow whose compensation waits for an event.
 #[derive(Clone, Default)]
 struct Returned(Books);
 
@@ -400,7 +400,7 @@ async fn compensation_waits_for_an_event_of_its_own() {
     }
 }
 
-/// An approval within a month.
+/// A workflow that waits a month for an approval.
 #[derive(Clone)]
 struct Approval;
 

@@ -1,4 +1,4 @@
-//! Late events: they change no outcome, are listed, and run the compensation of their wait once.
+//! Late events change no outcome. They are listed, and run the compensation of their wait once.
 
 use locker::workflow::Completer;
 use locker::workflow::{
@@ -15,7 +15,7 @@ fn is_late(signalled: Signalled, expected: bool) {
     assert_eq!(compensates, expected);
 }
 
-/// The wait ended without its event.
+/// Completes a workflow whose wait ended without its event.
 async fn expired(desk: &Desk, code: &Order) {
     begun(desk, code).await;
     desk.bench.clock.advance(3 * DAY);
@@ -71,7 +71,7 @@ async fn event_after_a_cancel_is_compensated_and_the_workflow_stays_cancelled() 
     }
 }
 
-/// The sender was told that the event is accepted, and then an operator cancels.
+/// The sender receives `Accepted`, and then an operator cancels.
 #[tokio::test]
 async fn accepted_event_that_a_cancel_leaves_unread_is_compensated() {
     let (desk, code) = (Desk::new().await, Order::default());
@@ -86,7 +86,7 @@ async fn accepted_event_that_a_cancel_leaves_unread_is_compensated() {
     assert_eq!(answer(&desk, &code).await, "cancelled");
 }
 
-/// It waits only if it is asked to.
+/// A workflow that waits only if its flag is set.
 #[derive(Clone)]
 struct Fickle(Order, bool);
 
@@ -150,7 +150,7 @@ async fn more_unread_events_than_a_transaction_takes_are_late_by_the_end() {
     assert_eq!(late.count(), 120);
 }
 
-/// It goes on to another wait after the first one ended.
+/// A workflow that continues with another wait after the first wait ended.
 #[derive(Clone, Default)]
 struct Patient(Order);
 
@@ -187,7 +187,7 @@ async fn late_event_of_a_running_workflow_is_compensated_at_once() {
     assert_eq!(code.0.0.count(refund), 1);
 }
 
-/// Its refunds fail.
+/// A workflow whose refunds fail.
 #[derive(Clone, Default)]
 struct Broke(Books);
 

@@ -1,4 +1,5 @@
-//! An event, its driver, other senders, the time, a cancel and faults, in every order of requests.
+//! Races of an event, its driver, other senders, time, a cancel and faults, in each order of
+//! requests.
 
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use locker_tests::{DAY, Wire, ada};
 use crate::bench::Desk;
 use crate::events::{Order, begun, signal, stored};
 
-/// What others do while a request of the driver is held.
+/// An act of others while a request of the driver is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Act {
     Event,
@@ -36,7 +37,7 @@ const PLAYS: [&[Act]; 11] = [
     &[Act::Event, Act::Cancel, Act::Other, Act::Time],
 ];
 
-/// What had happened before the driver began.
+/// The state of the workflow before the driver begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
     /// The driver starts the workflow.
@@ -81,12 +82,12 @@ async fn prepared(desk: &Desk, code: &Order, before: Before) -> Answers {
             act(desk, Act::Event, &mut answers).await;
         }
     }
-    // What is due now is driven a moment later.
+    // Waits until the workflow is due.
     desk.bench.clock.advance(Duration::from_secs(1));
     answers
 }
 
-/// The driver does what is due.
+/// Runs the driver once.
 async fn drive(workflows: Workflows, code: Order, before: Before) {
     if before == Before::Nothing {
         let _ = workflows.start(&code, "o/1", &()).run().await;
@@ -95,7 +96,7 @@ async fn drive(workflows: Workflows, code: Order, before: Before) {
     }
 }
 
-/// What holds after everything, whatever the order was.
+/// Asserts the rules that hold after each order.
 async fn judge(desk: &Desk, code: &Order, answers: &Answers, play: &str) {
     for _ in 0..2 {
         desk.settle(code).await;
@@ -127,12 +128,12 @@ async fn judge(desk: &Desk, code: &Order, answers: &Answers, play: &str) {
     values.dedup();
     assert_eq!(values.len(), stored_events, "{play}: no event is stored twice: {answers:?}");
     match main {
-        // A cancel after that does not undo what the code has.
+        // After a cancel, an event that the code has is compensated as well.
         Some((value, _)) if state == "taken" => {
-            assert!(outcome == format!("paid {value}") || outcome == "cancelled", "{play}: {outcome}");
+            assert_eq!(outcome, format!("paid {value}"), "{play}");
             assert_eq!(refunds.len(), 0, "{play}");
         }
-        // It was late or not read. If the wait had been reached, it was refunded once.
+        // The event was late or unread. If the wait had been reached, the event is refunded once.
         Some(_) => {
             let has_wait = stored(desk, "event/paid", "since").await.is_some();
             let expected = if has_wait { ("handled", 1) } else { ("late", 0) };
@@ -242,7 +243,8 @@ async fn fault_at_any_request_of_a_driver_changes_nothing() {
     }
 }
 
-/// The sender sends its request again. It finds its own event, or a driver has already used it.
+/// The sender sends its request again, and finds its own event, or an event that a driver has
+/// taken.
 #[tokio::test]
 async fn fault_at_any_request_of_a_sender_answers_as_if_it_had_gone_well() {
     for before in [Before::Nothing, Before::Time, Before::Late] {
@@ -291,7 +293,7 @@ async fn sender_whose_event_was_taken_meanwhile_is_not_answered_duplicate() {
     }
 }
 
-/// A driver that lost the workflow may have read the event, and cannot take it.
+/// A driver that lost the workflow may have read the event before.
 #[tokio::test]
 async fn driver_that_lost_the_workflow_cannot_take_the_event() {
     let (desk, code) = (Desk::new().await, Order::default());

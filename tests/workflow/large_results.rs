@@ -1,5 +1,5 @@
-//! Results of steps above 4 KB: stored in an item of their own, which only the code that uses them
-//! reads.
+//! Results of steps above 4 KB are stored in separate items. Only code that uses a result reads its
+//! item.
 
 use locker::workflow::{
     Compensated, Compensation, Completer, Flow, Outcome, Reaper, Reported, State, StepState, Stop, Workflow,
@@ -18,14 +18,14 @@ fn noise(bytes: usize) -> String {
     (0..bytes).map(|_| random.alphanumeric()).collect()
 }
 
-/// The sort keys of the results beside their records.
+/// Returns the sort keys of the results in separate items.
 async fn beside(desk: &Desk) -> Vec<String> {
     let items = desk.items().await;
     let keys = items.iter().filter_map(|item| item.get("item").and_then(|key| key.as_s().ok()).cloned());
     keys.filter(|key| key.starts_with("!result/")).collect()
 }
 
-/// A script with one `once` of this many bytes, and then what `rest` says.
+/// A script with one `once` whose result has this many bytes, and then `rest`.
 fn large(bytes: usize) -> Script {
     Script::new(move |flow, script| async move {
         let read = flow.once("read").run(async |_| {
@@ -96,8 +96,8 @@ async fn operator_sees_a_large_result() {
     assert_eq!(result, Some(format!("\"{}\"", noise(9000))));
 }
 
-/// Code that reads another type: the workflow is quarantined for the result, and an operator gives
-/// one that it can read.
+/// If the code reads another type, the workflow is quarantined. An operator then gives a result
+/// that the code can read.
 #[tokio::test]
 async fn corrected_result_replaces_a_large_one() {
     let desk = Desk::new().await;
@@ -188,7 +188,7 @@ async fn reported_result_is_compared_wherever_it_is_stored() {
     assert_eq!(beside(&desk).await.len(), 2);
 }
 
-/// The item is written before the record, so a record never refers to nothing.
+/// The item is written before the record, so a record never refers to a missing item.
 #[tokio::test]
 async fn fault_at_any_exchange_leaves_the_result_readable() {
     use Fate::{Conflict, ErrorAfter, ErrorBefore, Garbled, Lost, ReplyLost, Throttled};
@@ -216,13 +216,13 @@ async fn fault_at_any_exchange_leaves_the_result_readable() {
     assert_eq!(played, 7 * 7);
 }
 
-/// Held at a request that contains this text.
+/// Runs the script until a request that contains this text is held.
 async fn held_at(desk: &Desk, script: &Script, text: &'static str) -> (Wire, JoinHandle<()>) {
     let (workflows, wire) = desk.machine();
     wire.matching(move |exchange| exchange.request.to_string().contains(text), Fate::HeldBefore);
     let held = tokio::spawn({
         let script = script.clone();
-        // Only what it leaves matters here.
+        // Only the items that the run leaves matter.
         async move { drop(workflows.start(&script, "l/1", &input()).run().await) }
     });
     while wire.held() == 0 {
@@ -263,7 +263,7 @@ async fn result_that_came_second_is_deleted() {
     assert_eq!(result.len(), 8002);
 }
 
-/// A driver that dies between the two writes leaves an item that no record refers to.
+/// A driver that crashes between the two writes leaves an item without a record.
 #[tokio::test]
 async fn result_without_a_record_is_deleted_with_its_workflow() {
     let desk = Desk::new().await;

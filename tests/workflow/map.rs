@@ -67,7 +67,7 @@ async fn width_is_used_and_never_exceeded() {
         async move {
             let results = flow.map("fund", items(20), 4, async |flow, item| {
                 most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                // The first four items begin before one of them ends.
+                // The first four items begin before any of these items ends.
                 script.call();
                 script.until(4).await;
                 flow.step("note").run(async |_| Ok(item)).await?;
@@ -111,8 +111,8 @@ async fn branches_end_and_no_other_begins_before_a_failure_returns() {
     assert_eq!(steps(&desk).await, begun);
 }
 
-/// The code of a workflow must find out what an earlier run left in doubt, whichever branch of it
-/// fails first in this run.
+/// The code must resolve the steps that an earlier run left in doubt, even if another branch fails
+/// first in this run.
 #[tokio::test]
 async fn branch_that_an_earlier_run_began_begins_after_a_failure() {
     let desk = Desk::new().await;
@@ -196,7 +196,7 @@ enum Other {
     Step,
 }
 
-/// The stop that a map returns does not decide: each branch holds the workflow.
+/// Each branch holds the workflow, not only the branch whose stop the map returns.
 #[tokio::test]
 async fn stop_of_each_branch_decides_when_the_workflow_is_due() {
     for other in [Other::Transient, Other::Code, Other::Step] {
@@ -242,7 +242,7 @@ async fn invalid_map_is_refused_before_anything_is_written() {
             "fund",
             ["7", "7"],
             2,
-            "step fund cannot run: the item at position 1 has the id of an item before it",
+            "step fund cannot run: the item at position 1 has the id of an earlier item",
         ),
         ("fund", ["7", "8"], 0, "step fund cannot run: the width of a map must be at least 1, got 0"),
         (
@@ -335,7 +335,7 @@ async fn map_of_no_items_is_empty() {
     assert_eq!(completed(run(&desk, &script).await), "[]");
 }
 
-/// Three items at a time of two, each with a `step` and a `once`.
+/// Three items, two at a time, each with a `step` and a `once`.
 #[derive(Clone, Default)]
 struct Small(Books);
 

@@ -1,4 +1,4 @@
-//! The price of a loop that looks each quarter of an hour for four days.
+//! The price of a loop that checks every quarter of an hour for four days.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::bench::{Desk, price_of};
 const LOOKS: u32 = 4 * 24 * 4;
 const QUARTER: Duration = Duration::from_secs(15 * 60);
 
-/// Looks until the last look, and continues as a new version after so many looks.
+/// Checks until the last check, and continues as a new version after `in_a_version` checks.
 #[derive(Clone)]
 struct Polls {
     in_a_version: u32,
@@ -36,8 +36,8 @@ impl Workflow for Polls {
     }
 }
 
-/// Read units and write units of the workflow itself: without the lists of the completer, which it
-/// reads for all workflows together.
+/// Returns the read and write units of the workflow, without the lists that the completer reads for
+/// all workflows.
 fn units(wire: &Wire) -> [f64; 2] {
     let mut units = [0.0, 0.0];
     for exchange in wire.take() {

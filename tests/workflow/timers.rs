@@ -12,7 +12,7 @@ use crate::bench::{Books, Desk};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// What the code does, given the number of its run.
+/// The code of the workflow. Its argument is the number of the run.
 #[derive(Clone)]
 struct Code<F> {
     books: Books,
@@ -45,7 +45,7 @@ trait AsyncCode {
     fn call(&self, flow: &Flow, run: u32) -> impl Future<Output = Result<(), Stop>> + Send;
 }
 
-/// Sleeps for an hour at first, and for a day if it is asked again.
+/// Sleeps for an hour in the first run, and for a day in each later run.
 #[derive(Clone)]
 struct Naps;
 
@@ -147,7 +147,7 @@ async fn workflow_does_not_begin_before_its_time() {
     desk.bench.clock.advance(DAY + Duration::from_secs(1));
     assert_eq!(completer.run().await.unwrap().claimed, 2);
     assert_eq!(code.books.count("run"), 2);
-    // A time in the past is no reason to leave it to a completer.
+    // With a time in the past, the caller drives the workflow.
     let outcome = workflows.start(&code, "later/past", &()).not_before(at - DAY).run().await.unwrap();
     assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
     assert_eq!(code.books.count("run"), 3);

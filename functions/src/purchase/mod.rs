@@ -2,14 +2,15 @@
 //! 001.
 //!
 //! - `place`, atomic, puts the row, unless a row with that number exists. Compensated by
-//!   `withdraw`, which deletes the row, if it is this purchase's.
-//! - `charge`, once, has an idempotency key. A probe asks the provider if the outcome is unknown.
+//!   `withdraw`, which deletes the row if it belongs to this purchase.
+//! - `charge`, once, has an idempotency key. If its outcome is unknown, a probe asks the provider.
 //!   Compensated by `refund`, which also bans a charge in doubt.
-//! - `pay`, atomic, marks the row, and commits the message `order/placed`, if there are packers.
-//! - If there are packers, it waits for the event `packed`, which contains the parcel.
-//! - `give-up`, atomic, marks the row if no event came in time, so that no packer packs it any
-//!   more. The purchase then fails and is compensated. If the row is packed, the purchase is
-//!   complete.
+//! - `pay`, atomic, marks the row as paid. If there are packers, it commits the message
+//!   `order/placed`.
+//! - If there are packers, the purchase waits for the event `packed`, which contains the parcel.
+//! - `give-up`, atomic, runs if no event came in time. It marks the row, so that no packer packs
+//!   the order later, and the purchase fails and is compensated. If the row is already packed, the
+//!   purchase completes instead.
 
 mod api;
 mod row;
@@ -43,8 +44,8 @@ pub struct Purchase {
     pub dynamodb: Client,
     /// The table of order rows, with the partition key `id`.
     pub orders_table: String,
-    /// How long the packers have. `None`: there are none, nothing is sent, and a purchase ends when
-    /// it is paid.
+    /// The longest wait for the packers. `None`: there are no packers, no message is sent, and a
+    /// purchase ends when it is paid.
     pub packed_within: Option<Duration>,
 }
 
@@ -63,7 +64,7 @@ pub const ORDER_PLACED: &str = "order/placed";
 pub const SOURCE: &str = "/orders";
 /// The event that the packers give to the purchase.
 pub const PACKED: Event<Parcel> = Event::named("packed");
-/// How long packers have. After it, the purchase is compensated.
+/// The longest wait for the packers. After it, the purchase is compensated.
 pub const PACKED_WITHIN: Duration = Duration::from_secs(3 * 24 * 60 * 60);
 
 /// The message to the packers. Its subject is the purchase.
@@ -82,7 +83,7 @@ pub struct Parcel {
     pub parcel: String,
 }
 
-/// Why the workflow itself refuses a purchase.
+/// The reasons for which the code of the workflow fails a purchase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Refusal {
@@ -131,7 +132,7 @@ impl Workflow for Purchase {
         let placed = Placed { row: row.name.id.clone(), order: order.clone() };
         pay.message(ORDER_PLACED, &placed).commit(&order).await?;
         if flow.wait_for(PACKED, within).await?.is_none() {
-            // The row decides: a packer that is late finds it given up, or has packed it before.
+            // The row decides: a late packer finds it given up, or has packed it before.
             let give_up = flow.atomic("give-up").update(row.given_up()?);
             if give_up.outcome(&()).await?.is_ok() {
                 return Err(Stop::fail(Refusal::NotPacked));
@@ -143,8 +144,8 @@ impl Workflow for Purchase {
     async fn compensate(&self, _: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
         match compensation.undo()? {
             Undo::Refund => {
-                // In doubt or not: a charge under that key is refunded, and one that is still to
-                // come is refused.
+                // The provider refunds a charge under that key, and refuses a later charge under
+                // it. So the same request is right for a charge in doubt.
                 let request = RefundRequest { charge_key: compensation.tried_under().to_owned() };
                 self.payments.refund(&request, compensation.idempotency_key().to_owned()).await?;
                 Ok(Compensated::Done)

@@ -1,4 +1,4 @@
-//! Events from outside, and how code waits for them.
+//! Events from outside, and the waits of code for them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,13 +23,13 @@ use crate::core::workflow::step::{Intent, RecordId};
 use crate::error::Error;
 use crate::store::{Action, Changed, Versioned, Written};
 
-/// How often the record of an event may change while the code reaches its wait.
+/// The most times that the record of an event may change while the code reaches its wait.
 const ROUNDS: usize = 10;
 
-/// An event from outside, by its name: the contract between a workflow and the event's senders.
+/// The name and the type of an event from outside.
 ///
-/// A workflow has one event of each name. Several events of one kind have an id each, see
-/// [`part`](Self::part).
+/// A workflow and the senders of the event use the same constant. A workflow has one event of each
+/// name. For several events of one kind, see [`part`](Self::part).
 ///
 /// ```
 /// use locker::workflow::Event;
@@ -48,21 +48,28 @@ pub struct Event<T> {
 }
 
 impl<T> Event<T> {
-    /// An event with this name: 1 to 200 bytes of printable ASCII, without space, `/` and `~`. An
-    /// invalid name is refused before anything is sent.
+    /// Creates an event with this name.
+    ///
+    /// A name has 1 to 200 bytes of printable ASCII without space, `/` and `~`. It must not start
+    /// with `event:`, `compensation:` or `compensation-late:`, or end with `#`. A signal with an
+    /// invalid name returns [`Error::Invalid`], and a wait with an invalid name quarantines the
+    /// workflow. Neither writes the event.
     #[must_use]
     pub const fn named(name: &'static str) -> Self {
         Self { name: Cow::Borrowed(name), value: PhantomData }
     }
 
-    /// One event of several of this kind: `PAID.part(7)` is `paid#7`. The id may contain anything.
+    /// Returns one of several events of this kind: `PAID.part(7)` has the name `paid#7`.
+    ///
+    /// The id may contain any character. Characters that a name does not allow are encoded, and the
+    /// whole name has at most 200 bytes.
     #[must_use]
     pub fn part(self, id: impl fmt::Display) -> Self {
         let name = Cow::Owned(name::with_id(&self.name, &id.to_string()));
         Self { name, value: PhantomData }
     }
 
-    /// The name of the event.
+    /// Returns the name of the event.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -82,19 +89,25 @@ impl<T> fmt::Debug for Event<T> {
 }
 
 impl Flow {
-    /// Waits for an event from outside: a webhook, an approval, a message of another service. A
-    /// sender gives it by [`Workflows::signal`](super::Workflows::signal).
+    /// Waits for an event from outside, such as a webhook or an approval.
     ///
-    /// The run ends here, and the workflow resumes when the event comes, or after `within`, counted
-    /// from when the code first reaches the wait. An event that comes before the wait is kept for
-    /// it. A wait uses up no attempts, and `within` may be up to 366 days.
+    /// Senders give the event with [`Workflows::signal`](super::Workflows::signal).
+    ///
+    /// The run ends at the wait. The workflow resumes when the event comes, or when `within` has
+    /// passed since the first run that reached the wait. A completer resumes it at its next run, by
+    /// default within a minute. An event that comes before the wait is kept for the wait. A wait
+    /// uses up no attempts.
     ///
     /// Returns the value, or `None` if the time passed first. **The result never changes:** every
     /// later run receives it, and an event that comes after `None` is late. A late event is listed
-    /// for an operator, and runs the compensation of [`on_late`](Wait::on_late) once.
+    /// for an operator. If the wait declares [`on_late`](Wait::on_late), its compensation runs
+    /// once.
     ///
-    /// To wait for the first of several events, use one event with an enum as its value: `select!`
-    /// over waits is decided by the order of its branches, because a wait returns at once.
+    /// `within` is 1 millisecond to 366 days. The first run that reaches the wait records the time
+    /// and `on_late`, so later changes of the code do not change them.
+    ///
+    /// To wait for the first of several events, use one event with an enum as its value. A wait
+    /// returns at once, so the order of the branches would decide a `select!` over waits.
     ///
     /// ```no_run
     /// # use locker::workflow::{Event, Flow, Stop};
@@ -109,18 +122,22 @@ impl Flow {
     ///
     /// # Errors
     ///
-    /// [`Stop`] until the event or the time; pass it on. If the code cannot read the value, the
-    /// workflow is quarantined, and the event stays stored for code that can.
+    /// [`Stop`] until the event has come or the time has passed; pass it on.
+    ///
+    /// The workflow is quarantined if the name or `within` is invalid, or if one run waits twice
+    /// for the same name. It is also quarantined if the code cannot read the value. The event then
+    /// stays stored: deploy code that can read it, and retry the workflow.
     ///
     /// # Cost
     ///
-    /// Reached first: 1 request and 1 write unit, and then the end of the run. With the event: 1
-    /// request and 4 write units. Without it, after its time: 1 request and 1 write unit. After
-    /// that: nothing.
+    /// - The first run that reaches the wait: 1 request and 1 write unit, then the end of the run.
+    /// - The run that receives the event: 1 request and 4 write units for 1 KB.
+    /// - The run that finds that the time has passed: 1 request and 1 write unit.
+    /// - Each later run: nothing.
     ///
     /// # Crash window
     ///
-    /// None: the value is returned once it is recorded that the code has it.
+    /// None: the wait records that the code has the event before it returns the value.
     pub fn wait_for<T>(&self, event: Event<T>, within: Duration) -> Wait<'_, T>
     where
         T: Serialize + DeserializeOwned,
@@ -142,17 +159,17 @@ impl<T> Wait<'_, T> {
     /// Declares the compensation of the event. It runs once, and does not change the outcome of the
     /// workflow, in two cases:
     ///
-    /// - The event comes too late: after its time, a cancel or the end of the workflow, or in time
-    ///   without being read.
-    /// - The code receives the event, and the workflow then fails or is cancelled. The steps are
-    ///   compensated first. So no step has to return the money of a payment that came by an event.
+    /// - The event comes too late: after the time of the wait, a cancel or the end, or if the
+    ///   workflow ends before the code has read it.
+    /// - The code received the event, and the workflow then fails or is cancelled. The
+    ///   compensations of the steps run first.
     ///
-    /// It is the variant of an enum, as in [`Once::compensate`](super::Once::compensate).
-    /// [`Compensation::result`](super::Compensation::result) is the value of the event, and
-    /// [`Compensation::tried_under`](super::Compensation::tried_under) the id that its sender gave.
+    /// Pass a variant of an enum, as in [`Once::compensate`](super::Once::compensate).
+    /// [`Compensation::result`](super::Compensation::result) returns the value of the event, and
+    /// [`Compensation::tried_under`](super::Compensation::tried_under) the id that its sender set.
     ///
-    /// An event that comes before the wait, in a workflow that never reaches the wait, has no
-    /// compensation: it is listed for an operator.
+    /// An event that came before the wait, in a workflow that never reaches the wait, has no
+    /// compensation. It is listed for an operator.
     pub fn on_late(mut self, undo: &impl Serialize) -> Self {
         self.on_late = Some(intent(&shown_event(self.event.name()), undo, Duration::ZERO));
         self
@@ -187,7 +204,7 @@ where
 }
 
 impl Flow {
-    /// The value of an event as JSON. `reads`: whether the code can read it.
+    /// Returns the value of an event as JSON. `reads` checks that the code can read it.
     async fn awaited(
         &self,
         name: &str,
@@ -216,8 +233,9 @@ impl Flow {
         new: &NewWait,
         reads: fn(&str) -> Result<(), AnswerError>,
     ) -> Result<Option<String>, StopKind> {
-        // A sender may write the record between any two writes of this run. Each write depends on
-        // the revision that was seen, so one of both comes first, and the other decides again.
+        // A sender may write the record between any two writes of this run. Each write is
+        // conditional on the revision that was read. So one write is applied, and the other writer
+        // decides again.
         for _ in 0..ROUNDS {
             let known = self.event(&new.id);
             let record = match (Reached::of(known.as_ref(), self.time()), known) {
@@ -234,7 +252,7 @@ impl Flow {
                     return Err(StopKind::Awaits { until, on });
                 }
                 (Reached::Take, record) => {
-                    // Before it is recorded that the code has it.
+                    // A value that the code cannot read must stay `given`, so it is decoded first.
                     let json = self.value_of(&record, reads)?;
                     if self.take(record, new).await? {
                         return Ok(Some(json));
@@ -266,7 +284,7 @@ impl Flow {
     }
 
     async fn begin_to_wait(&self, new: &NewWait) -> Result<(), StopKind> {
-        // The record would stay for ever: no resume reads it, and no reaper finds it.
+        // A record of a deleted workflow would never be deleted: no reaper finds it.
         if self.is_deleted().await {
             return Err(StopKind::Lost);
         }
@@ -280,7 +298,7 @@ impl Flow {
         Ok(())
     }
 
-    /// Write that the time of the wait is past. If the event came first, it counts.
+    /// Records that the time of the wait has passed. An event that came first counts.
     async fn expire(&self, record: EventRecord) -> Result<(), StopKind> {
         let context = self.context();
         let (seen, act) = (record.revision.clone(), EventAct::Expire { by: self.attempt().to_owned() });
@@ -295,9 +313,10 @@ impl Flow {
         Ok(())
     }
 
-    /// Write that the code has the event, in one transaction with a check that this driver still
-    /// has the workflow: the end of a workflow that was cancelled meanwhile must know whether the
-    /// event is late. `false`: the record was changed since.
+    /// Records that the code has the event. `false`: the record has changed since it was read.
+    ///
+    /// The transaction checks that this driver still has the workflow. If an operator has cancelled
+    /// the workflow, its end must find out whether the event is late.
     async fn take(&self, record: EventRecord, new: &NewWait) -> Result<bool, StopKind> {
         let context = self.context();
         let act = EventAct::Take { by: self.attempt().to_owned(), at: Box::new(new.clone()) };

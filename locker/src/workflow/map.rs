@@ -14,14 +14,15 @@ use super::stop::{Stop, StopKind};
 use crate::core::name::Branch;
 
 impl Flow {
-    /// Runs the same steps for each item, for at most `width` items at a time. Returns the results
-    /// in the order of the items.
+    /// Runs the same steps for each item, for at most `width` items at a time.
     ///
-    /// Each item is an id and a value, and is a branch of its own: `code` receives the flow of its
-    /// branch. The step `charge` of the item with the id 7 of the map `fund` is `fund#7:charge`. If
-    /// the workflow resumes, an id finds its steps again, so an id must belong to the same item in
-    /// each run. Use the key of the item. If the items are always the same in the same order, use
-    /// their positions: `items.into_iter().enumerate()`.
+    /// Returns the results in the order of the items.
+    ///
+    /// An item is an id and a value. Each item has a branch, and `code` receives the flow of the
+    /// branch. In the map `fund`, the step `charge` of the item with the id 7 has the name
+    /// `fund#7:charge`. A resumed workflow finds the steps of an item by its id, so an id must
+    /// belong to the same item in each run. Use the key of the item as the id. If the items and
+    /// their order never change, use their positions: `items.into_iter().enumerate()`.
     ///
     /// ```
     /// use locker::Failure;
@@ -42,49 +43,50 @@ impl Flow {
     /// }
     /// ```
     ///
-    /// Pass an async closure with two parameters, a [`Flow`] by value and an item. It may borrow
-    /// from the code around it. In the closure, make each step with the flow of the branch: with
-    /// the outer flow, all items would have one step. If the compiler reports "expected a tuple
+    /// Pass an async closure with two parameters: a [`Flow`] by value and an item. It may borrow
+    /// from the surrounding code. In the closure, use the flow of the branch for each step. With
+    /// the outer flow, all items would share one step. If the compiler reports "expected a tuple
     /// with 2 elements", the items have no ids.
     ///
-    /// The branches run in the task of the code: a map spawns no task, and only `await` lets
-    /// another branch continue. A branch may sleep, wait for an event with a
-    /// [part](super::Event::part) of its own, and contain another map. A map also works in a
-    /// compensation. A few different branches need no map: use `tokio::join!` and steps with
-    /// different names.
+    /// The branches run in the task of the code. A map spawns no task, so code that blocks the
+    /// thread blocks all branches. A branch may sleep, wait for an event with its own
+    /// [part](super::Event::part), and contain another map. A compensation may use a map. For a few
+    /// different branches, use `tokio::join!` and steps with different names.
     ///
-    /// If the workflow fails, the steps of all branches are compensated, the latest start first.
+    /// If the workflow fails, the steps of all branches are compensated in reverse order of their
+    /// starts.
     ///
     /// # Errors
     ///
-    /// [`Stop`]; pass it on. The map returns it after all branches that began have ended.
+    /// [`Stop`], when all branches that began have ended; pass it on.
     ///
-    /// - After a branch failed permanently, no further branch begins, except branches that an
-    ///   earlier run began: the outcomes of their steps must be known. To continue with the other
-    ///   items, let the branch return the failure as a value, with
+    /// - After a branch failed permanently, no further branch begins. Exception: branches that an
+    ///   earlier run began, because the outcomes of their steps must be known. To continue with the
+    ///   other items, return the failure from the branch as a value, with
     ///   [`outcome`](super::Once::outcome).
-    /// - A branch that waits, is to be retried, or has a step in doubt keeps no other branch from
-    ///   beginning. The workflow resumes for the branch that is due first, and the code of every
-    ///   branch runs again, with its recorded steps.
+    /// - If a branch waits, is to be retried, or has a step in doubt, the other branches still
+    ///   begin. The workflow resumes when the first branch is due. The code of every branch then
+    ///   runs again, with its recorded steps.
     ///
-    /// A branch may return [`continue_as_new`](Self::continue_as_new). The failure of another
-    /// branch precedes it.
+    /// A branch may return [`continue_as_new`](Self::continue_as_new). If another branch failed,
+    /// the map returns that failure instead.
     ///
-    /// Two items with the same id, an id that makes a name of more than 200 bytes, and a width of 0
-    /// are refused before any branch begins.
+    /// The workflow is quarantined before any branch begins if two items have the same id, if an id
+    /// results in a name of more than 200 bytes, or if the width is 0.
     ///
     /// # Cost
     ///
-    /// Nothing but the steps of the branches. A run that resumes the workflow reads all of them in
-    /// one query of as many pages as they need, at 1 MB each.
+    /// The steps of the branches, and nothing else. A resume reads all steps in one query, with 1
+    /// request for each MB.
     ///
-    /// [`atomic`](Self::atomic) steps of several branches at a time conflict with each other in
+    /// Concurrent [`atomic`](Self::atomic) steps of several branches conflict with each other in
     /// DynamoDB and are retried, because each of them checks the header of the workflow. Use a
     /// small width for them.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the steps of its branches.
+    /// Dropping the future drops the steps of its branches. A dropped `once` may have happened, so
+    /// the workflow waits until its driver can no longer be at work.
     pub fn map<K, I, T, F, R>(
         &self,
         name: impl IntoStepName,
@@ -114,7 +116,7 @@ struct Branches<'a, I> {
     flow: &'a Flow,
     name: &'a str,
     width: usize,
-    /// With their positions.
+    /// The items with their positions and branches.
     waiting: VecDeque<(usize, Branch, I)>,
 }
 
@@ -131,8 +133,8 @@ impl<'a, I> Branches<'a, I> {
             })?;
             if !ids.insert(id) {
                 let why = format!(
-                    "the item at position {position} has the id of an item before it; give each item an id of \
-                     its own"
+                    "the item at position {position} has the id of an earlier item; give each item a different \
+                     id"
                 );
                 return Err(StopKind::invalid(name, why));
             }
@@ -170,8 +172,8 @@ impl<'a, I> Branches<'a, I> {
                 None => break,
             }
         }
-        // Each other stop holds the workflow: it may be of the code of its branch, and not of a
-        // step, so that nothing else has noted it.
+        // Every other stop holds the workflow as well. A stop may come from the code between two
+        // steps, and no step has noted such a stop.
         stops.sort_by_key(|(position, stop)| (!stop.is_outcome(), stop.continues(), *position));
         let mut stops = stops.into_iter().map(|(_, stop)| stop);
         let Some(first) = stops.next() else { return Ok(results.into_iter().flatten().collect()) };
@@ -181,16 +183,16 @@ impl<'a, I> Branches<'a, I> {
         Err(first)
     }
 
-    /// A branch failed. An earlier run may have begun branches that this one did not reach yet:
-    /// their code finds out what their steps did.
+    /// Removes the branches that no run has begun, after a branch failed. An earlier run may have
+    /// begun branches that this run has not reached: only their code resolves steps in doubt.
     fn begin_no_other(&mut self) {
         let begun = self.flow.begun_branches(self.name);
         self.waiting.retain(|(_, branch, _)| begun.contains(branch));
     }
 }
 
-/// A branch whose code runs. The type of its code is erased: with a map in a map, the compiler
-/// would reach its recursion limit.
+/// A branch whose code runs. The type of its code is erased, because the compiler would reach its
+/// recursion limit at a map in a map.
 struct Running<'a, T> {
     position: usize,
     code: Pin<Box<dyn Future<Output = T> + Send + 'a>>,

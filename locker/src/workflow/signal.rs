@@ -1,4 +1,4 @@
-//! Events that senders give to workflows.
+//! Signals: senders give events to workflows.
 
 use std::future::IntoFuture;
 use std::pin::Pin;
@@ -23,16 +23,18 @@ use crate::store::{Over, Until, Written};
 
 const VERB: &str = "signal the workflow";
 
-/// How often the workflow or the event may change while the event is stored.
+/// The most times that the workflow or the event may change while the event is stored.
 const ROUNDS: u32 = 20;
 
 impl Workflows {
-    /// Gives an event to a workflow, whose code waits for it by
-    /// [`Flow::wait_for`](super::Flow::wait_for).
+    /// Gives an event to a workflow. Its code waits with [`Flow::wait_for`](super::Flow::wait_for).
     ///
-    /// Nothing is sent until the signal is awaited. Check first that the event is from its sender.
-    /// Give the sender's id of the event, if there is one ([`Signal::id`]): the same event may then
-    /// be sent any number of times.
+    /// Authenticate the sender first, such as by the signature of the webhook. If the sender has an
+    /// id for the event, pass it to [`Signal::id`]: a repeated signal is then harmless. Nothing is
+    /// sent until the signal is awaited.
+    ///
+    /// The event may come before the code reaches its wait, but not before the workflow is started:
+    /// see [`Signalled::NotStarted`].
     ///
     /// # Examples
     ///
@@ -42,25 +44,31 @@ impl Workflows {
     ///
     /// # async fn webhook(workflows: &Workflows, order: u64, id: &str, cents: u64) -> Result<bool, Error> {
     /// let signalled = workflows.signal(("order", order), PAID, &cents).id(id).await?;
-    /// // Otherwise the sender sends the event again.
+    /// // `false`: answer with an error, so that the sender sends the event again.
     /// Ok(signalled.is_stored())
     /// # }
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`], [`Error::Answer`] if the value cannot be stored or is not read back as
-    /// `T`, [`Error::Record`], [`Error::Denied`], [`Error::Unavailable`], [`Error::Contended`]:
-    /// nothing was written. [`Error::Unknown`]: signal again with the same id.
+    /// Nothing was written:
+    ///
+    /// - [`Error::Invalid`]: the key, the version, the name or the id of the event is invalid.
+    /// - [`Error::Answer`]: the value cannot be stored, or cannot be read back as `T`.
+    /// - [`Error::Record`], [`Error::Denied`].
+    /// - [`Error::Unavailable`], [`Error::Contended`], [`Error::Expired`]: signal again.
+    ///
+    /// [`Error::Unknown`]: the event may be stored. Signal again with the same id and value.
     ///
     /// # Cost
     ///
-    /// 2 reads of 1 unit, and 1 transaction of 2 items: 4 write units, and 1 to 3 for the index. A
-    /// duplicate costs the reads only. Another event under the name: 1 query more.
+    /// 2 reads of 1 unit, and 1 transaction of 2 items: 4 write units for a value up to 1 KB, and 1
+    /// to 3 for the index. A duplicate costs only the reads. Another event under the name costs 1
+    /// more query. A workflow that has continued as a new version costs 1 more read.
     ///
     /// # Crash window
     ///
-    /// None: the event and its workflow are written in one transaction.
+    /// None: one transaction writes the event and the header of the workflow.
     pub fn signal<T>(&self, key: impl IntoKey, event: Event<T>, value: &T) -> Signal
     where
         T: Serialize + DeserializeOwned,
@@ -77,7 +85,7 @@ impl Workflows {
     }
 }
 
-/// An event that is to be given to a workflow. See [`Workflows::signal`].
+/// A request that gives an event to a workflow. See [`Workflows::signal`].
 #[derive(Debug)]
 #[must_use = "nothing is sent until it is awaited"]
 pub struct Signal {
@@ -92,23 +100,26 @@ pub struct Signal {
 }
 
 impl Signal {
-    /// Sets the id by which the sender knows the event: 1 to 256 bytes without control characters.
+    /// Sets the id of the event at its sender: 1 to 256 bytes without control characters.
     ///
-    /// Two events with ids are the same event if the ids are equal, whatever their values.
-    /// Otherwise two events are the same if their values are equal as JSON: the order of members
-    /// makes no difference.
+    /// Two events with ids are the same event if their ids are equal, even if their values differ.
+    /// Otherwise they are the same if their values are equal as JSON, in any order of members. So
+    /// without ids, a second payment of the same amount is a duplicate.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
     }
 
     /// Sets the version of the workflow's key. Default: 1.
+    ///
+    /// If the first version has [continued](super::Flow::continue_as_new), the latest version
+    /// receives the event.
     pub const fn key_version(mut self, version: u32) -> Self {
         self.version = version;
         self
     }
 
-    /// Send no more requests to DynamoDB after this time.
+    /// Sets the time after which no more requests are sent to DynamoDB.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
         self
@@ -126,8 +137,8 @@ impl Signal {
         }
         context.check_deadline(VERB, deadline)?;
         let value = answer::encode_for_item(value.0?)?;
-        // One attempt for all rounds of this call: a driver may change the event before the sender
-        // finds out that its own write was applied.
+        // All rounds of this call use one attempt id. A driver may change the event before this
+        // call reads that its own write was applied.
         let given =
             Given { name: event, identity: Identity { id, value }, by: context.new_id(), answer: None };
         let workflow = name::partition(&key, version);
@@ -148,9 +159,9 @@ impl Context {
     /// Stores the event and counts it in its workflow, in one transaction.
     async fn signal(&self, workflow: &str, mut given: Given, until: Until) -> Result<Signalled, Error> {
         let store = self.store();
-        // The items are read one after the other, and a driver may write each of them afterwards.
-        // The transaction depends on the revision of each item, so it applies only if both still
-        // are as they were read. Otherwise both are read and decided again.
+        // The header and the event are read one after the other, and a driver may write either of
+        // them after that. The transaction is conditional on both revisions. If a
+        // revision has changed, both are read again and the signal is decided again.
         for _ in 0..ROUNDS {
             let header = match Box::pin(store.read_header(workflow, until)).await? {
                 Some(header) => self.latest(header, until).await?,

@@ -1,7 +1,8 @@
 //! Workflows that continue under the next version of their key.
 //!
-//! Each version has a partition of its own. The header of the first version names the latest one,
-//! in the same transaction that starts it, so a reader needs one read more and follows no chain.
+//! Each version has a separate partition. The transaction that starts a version also writes its
+//! number into the header of the first version. So a reader finds the latest version with one
+//! additional read, for any number of versions.
 
 use serde::Serialize;
 
@@ -26,33 +27,38 @@ use crate::store::{Guard, Over, Until, Written, beside_item};
 
 const VERB: &str = "continue the workflow";
 
-/// The largest input, in bytes, that is stored in the header; a larger one has an item of its own,
-/// written first.
+/// The largest input, in bytes, that is stored in the header. A larger input has a separate item,
+/// which is written before the header.
 const MOST_INLINE: usize = 400;
-/// The most versions that one call, or one run of a completer, drives: a workflow may continue for
-/// ever without a wait.
+/// The most versions that one call, or one run of a completer, drives. Without a limit, code that
+/// continues without a wait would occupy its driver without end.
 pub(crate) const MOST_VERSIONS: u32 = 100;
-/// How often events may come, or other versions may start, while a workflow continues.
+/// The most times that events may come or other versions may start while a workflow continues.
 const ROUNDS: u32 = 10;
-/// The most events that the next version takes over: a transaction takes 100 items.
+/// The most events that move to the next version. A transaction takes 100 items, 2 for each event.
 const MOST_MOVED: usize = 45;
 
 impl Flow {
-    /// Ends this version of the workflow's key, and starts the next version with this input. Return
-    /// the stop: `Err(flow.continue_as_new(&input))`.
+    /// Ends this version of the workflow's key, and starts the next version with this input.
+    ///
+    /// Return the stop: `Err(flow.continue_as_new(&input))`. Nothing happens before the code
+    /// returns it.
     ///
     /// Each resume reads all records of the workflow. A loop that polls or waits for months
-    /// therefore continues as a new version after some rounds, and starts with no records. The
-    /// input contains what the next version needs to know.
+    /// therefore continues as a new version after some rounds, and starts without records. Put all
+    /// state that the next version needs into the input.
     ///
-    /// - The steps of this version are complete, as if the workflow had completed: they are not
-    ///   compensated later. As for a completed workflow, no step may be at work or in doubt.
-    /// - Steps of the next version run again under their names. Their providers receive other
+    /// - The steps of this version are not compensated later, like the steps of a completed
+    ///   workflow. A step that is at work or in doubt prevents the continuation, as it prevents a
+    ///   completion.
+    /// - The next version runs steps with the same names again. Their providers receive other
     ///   idempotency keys.
-    /// - Events that the code has not read are given to the next version.
-    /// - `outcome`, `start` and `signal` without a key version, or with that of the first one, use
-    ///   the latest version.
-    /// - The same call or run of a completer drives up to 100 versions, and the next run goes on.
+    /// - Events that the code has not read move to the next version.
+    /// - `outcome`, `start` and `signal` use the latest version, if they are called without a key
+    ///   version or with the first version.
+    /// - One call, or one run of a completer, drives up to 100 versions. The next run continues.
+    /// - The first version is kept until the latest version is deleted. The versions in between are
+    ///   deleted after their retention.
     ///
     /// # Examples
     ///
@@ -73,9 +79,12 @@ impl Flow {
     ///
     /// # Errors
     ///
-    /// The workflow is quarantined, and nothing is started, if the input is not of the type
-    /// `Workflow::Input` or is too large, if the next version of the key is in use, or if the code
-    /// has not read more than 45 events.
+    /// The workflow is quarantined, and no version is started, in these cases:
+    ///
+    /// - The input is not of the type `Workflow::Input`, or is larger than 400 KB after
+    ///   compression.
+    /// - The next version of the key is already in use.
+    /// - More than 45 events are unread.
     ///
     /// # Crash window
     ///
@@ -83,9 +92,12 @@ impl Flow {
     ///
     /// # Cost
     ///
-    /// The first time 1 transaction of 2 items: 4 write units, and 4 for the index. From then on 1
-    /// read of 1 unit more, and the transaction has 3 items. Each event that is given to the next
-    /// version: 2 items. An input of more than 400 bytes: 1 request.
+    /// - The first continuation: 1 transaction of 2 items. It costs 4 write units, and 4 for the
+    ///   index.
+    /// - Each later continuation: 1 more read of 1 unit, and 1 more item in the transaction.
+    /// - Each event that moves to the next version: 2 more items.
+    /// - An input of more than 400 bytes: 1 more request.
+    /// - Each version is claimed like any workflow: 1 read, 1 write and 1 query.
     pub fn continue_as_new(&self, input: &impl Serialize) -> Stop {
         match answer::to_json(input) {
             Ok(json) => StopKind::Continue(Private(json)).into(),
@@ -93,7 +105,7 @@ impl Flow {
         }
     }
 
-    /// Ends this version, and starts the next one. A completer drives it.
+    /// Ends this version, and starts the next version, which is due at once.
     pub(crate) async fn continue_with(&self, input: &str) -> Result<Ended, StopKind> {
         let (context, until) = (self.context(), self.until().for_end());
         let seen = self.header();
@@ -129,12 +141,12 @@ impl Flow {
         Ok(ended)
     }
 
-    /// `None`: the next version has not started.
+    /// Writes the end of this version and the next version. `None`: no version has started.
     async fn continue_as(&self, new: &NewWorkflow, first: u32) -> Result<(Ended, Option<Header>), StopKind> {
         let (context, until) = (self.context(), self.until().for_end());
         let (store, version) = (context.store(), new.key_version);
-        // Senders may store events between the reads of this run and its end: the header counts
-        // them, as for every other end.
+        // Senders may store events between the reads of this run and its end. The header counts
+        // them, and refuses the write if this run has not read all of them.
         for _ in 0..ROUNDS {
             let seen = self.header();
             if owes(&self.events()) {
@@ -183,7 +195,8 @@ impl Flow {
                 }
             };
             let followed = HeaderEvent::Followed { version };
-            // An operator cannot delete it, and the reaper keeps it while a version runs.
+            // No act of an operator deletes the first version, and the reaper keeps it while a
+            // later version exists.
             let named = first_header.as_ref().map(|seen| seen.on(&followed, context.stamp())).transpose();
             let Ok(named) = named else { return Err(StopKind::Lost) };
             headers.extend(first_header.as_ref().zip(named).map(|(seen, named)| (Some(seen), named)));
@@ -208,7 +221,9 @@ impl Flow {
                         *self.lock_header() = *header;
                     }
                     if Box::pin(store.read_header(&next.workflow, until)).await?.is_some() {
-                        let why = format!("it cannot continue: version {version} of its key is in use");
+                        let why = format!(
+                            "cannot continue: version {version} of the key is in use; cancel that workflow, or close this one"
+                        );
                         return Ok((self.quarantine(why).await?, None));
                     }
                     self.read_events().await?;
@@ -220,7 +235,7 @@ impl Flow {
 }
 
 impl Context {
-    /// The latest version of the workflow with this header. `None`: it was deleted.
+    /// Returns the latest version of the workflow with this header. `None`: it was deleted.
     pub(crate) async fn latest(&self, header: Header, until: Until) -> Result<Option<Header>, Error> {
         let mut header = header;
         // The workflow may continue between two reads.
@@ -237,7 +252,7 @@ impl Context {
         Err(Error::Contended { verb: "find the latest version of the workflow", tries: ROUNDS })
     }
 
-    /// Stores the input of a workflow that starts: for its header, or in an item of its own.
+    /// Returns the input of a new workflow for its header. Stores a large input in an item first.
     pub(crate) async fn store_input(
         &self,
         workflow: &str,

@@ -1,4 +1,4 @@
-//! A map whose driver is killed again and again.
+//! A map whose driver is killed repeatedly.
 
 use locker::workflow::{Flow, Outcome, Stop, Workflow};
 use locker_tests::DAY;
@@ -52,7 +52,7 @@ async fn map_that_is_killed_at_random_has_each_effect_once() {
                 let code = code.clone();
                 async move { workflows.start(&code, "fund/1", &()).run().await }
             });
-            // A run makes progress, and needs 600 exchanges in all.
+            // Each run makes progress. All runs together need 600 exchanges.
             let last = random.usize(20..120);
             while wire.count() < last && !running.is_finished() {
                 tokio::task::yield_now().await;

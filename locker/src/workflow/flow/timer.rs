@@ -11,12 +11,15 @@ use crate::workflow::step::step::Step;
 use crate::workflow::stop::{Stop, StopKind};
 
 impl Flow {
-    /// Pauses the workflow for this long, counted from the first run that reaches this point. The
-    /// run ends here, and a completer resumes the workflow after that time.
+    /// Pauses the workflow for this long, counted from the first run that reaches this point.
     ///
-    /// A pause costs no compute, uses up no attempts and does not count as failing, however long it
-    /// is. The end of the pause is recorded: a later run does not begin it anew, also if the code
-    /// now gives another duration. A pause beyond the year 9999 ends there.
+    /// The run ends here. A completer resumes the workflow at its first run after the pause. It
+    /// runs once a minute by default, so a pause may take a minute longer.
+    ///
+    /// A pause of any length costs no compute and uses up no attempts, and the workflow does not
+    /// count as failing. The first run records the end of the pause. A later run does not start the
+    /// pause again, even if the code then sets another duration. A pause ends in the year 9999 at
+    /// the latest.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -32,25 +35,26 @@ impl Flow {
     /// }
     /// ```
     ///
-    /// The name is that of a step: no other step of the workflow may have it. The completer that
-    /// resumes the workflow runs once a minute by default, so a pause may take a minute longer.
+    /// The name is the name of a step: no other step of the workflow may have it.
     ///
     /// # Errors
     ///
-    /// [`Stop`] until the pause is over; pass it on. Otherwise as of a [`step`](Self::step).
+    /// [`Stop`] until the pause is over; pass it on. Otherwise the same as a [`step`](Self::step).
     ///
     /// # Cost
     ///
-    /// 1 request and 1 write unit to record the time, and nothing once it is recorded. The workflow
-    /// is released and claimed once more than without a pause: 2 requests, 2 write units and 4 for
-    /// the index, and 1 query.
+    /// - 1 request and 1 write unit to record the time. Nothing if the time is recorded.
+    /// - The end of the run and the next claim: 2 requests, 2 write units, 4 write units for the
+    ///   index, and 1 query.
     pub async fn sleep(&self, name: impl IntoStepName, pause: Duration) -> Result<(), Stop> {
         let until = self.record_time(name, |now| time::after(now, pause)).await?;
         self.wait_until(until)
     }
 
-    /// Pauses the workflow until this time. Same as [`sleep`](Self::sleep): the first run that
-    /// reaches this point records the time, and later runs keep it.
+    /// Pauses the workflow until this time.
+    ///
+    /// The first run that reaches this point records the time, and later runs use the recorded
+    /// time, as with [`sleep`](Self::sleep). A time in the past does not pause.
     ///
     /// # Errors
     ///
@@ -64,8 +68,10 @@ impl Flow {
         self.wait_until(until)
     }
 
-    /// The time at which the workflow reached this point first, in milliseconds. It is recorded, so
-    /// each later run has the same time.
+    /// Returns the time at which the workflow first reached this point, in whole milliseconds.
+    ///
+    /// The time is recorded, so each later run returns the same time. The name is the name of a
+    /// step: no other step of the workflow may have it.
     ///
     /// # Errors
     ///
@@ -73,7 +79,7 @@ impl Flow {
     ///
     /// # Cost
     ///
-    /// 1 request and 1 write unit; nothing if it is recorded.
+    /// 1 request and 1 write unit. Nothing if the time is recorded.
     pub async fn now(&self, name: impl IntoStepName) -> Result<DateTime<Utc>, Stop> {
         self.record_time(name, |now| now).await
     }

@@ -65,8 +65,8 @@ impl Context {
         Err(Error::Contended { verb: VERB, tries: ROUNDS })
     }
 
-    /// Deletes a large result that the report did not write. An earlier round of the report may have
-    /// written it without a reply.
+    /// Deletes a large result that the report did not write. An earlier round of the report may
+    /// have written it without a reply.
     async fn drop_unreported(&self, report: &Report, reported: Reported, seen: &Seen, until: Until) {
         let Happened::Yes(result) = &report.outcome.happened else { return };
         let beside = seen.beside.iter().filter_map(|(_, record)| record.as_ref());

@@ -1,8 +1,8 @@
 //! Results of steps that are too large for their records.
 //!
-//! A result has an item of its own before the record refers to it, so a record never refers to
-//! nothing. A driver that dies between the two writes leaves an item without a record, and so does
-//! an operator who corrects a result. Such an item is deleted together with its workflow.
+//! A large result is written to a separate item before the record refers to it, so a record never
+//! refers to a missing item. If a driver crashes between the two writes, or an operator corrects a
+//! result, an item without a record remains. The reaper deletes it together with its workflow.
 
 use crate::core::answer::{AnswerError, Encoded};
 use crate::core::workflow::place::Place;
@@ -14,8 +14,10 @@ use crate::workflow::flow::Flow;
 use crate::workflow::stop::StopKind;
 
 impl Context {
-    /// Stores a large result of a step, before its record refers to it. A small one belongs into
-    /// the record. So does one of a step with a key of its own, which no resume reads.
+    /// Stores a large result of a step, before its record refers to it.
+    ///
+    /// A small result stays in the record. A result of a step with its own key stays there as well,
+    /// because no resume reads that record.
     pub(crate) async fn keep(
         &self,
         step: &RecordId,
@@ -32,7 +34,7 @@ impl Context {
         Ok(StepResult::Beside(apart))
     }
 
-    /// Returns the record with its result, which every reader of a result asks for.
+    /// Returns the record with its result. Every reader of a result must call this first.
     pub(crate) async fn with_result(
         &self,
         mut record: StepRecord,
@@ -67,7 +69,7 @@ impl Flow {
         Ok(self.context().keep(step, encoded, self.until_recorded()).await?)
     }
 
-    /// Deletes a large result unless the record of its step, as this run knows it, refers to it.
+    /// Deletes a large result, unless the record of its step refers to it in the view of this run.
     pub(crate) async fn drop_unused(&self, step: &RecordId, result: &StepResult) {
         let known = self.recorded(step);
         if known.is_none_or(|record| !record.refers_to(result)) {
@@ -76,7 +78,7 @@ impl Flow {
     }
 }
 
-/// The JSON text of a result that is at hand.
+/// Returns the JSON text of a result that [`Context::with_result`] has read.
 pub(crate) fn json_of(record: &StepRecord) -> Result<String, Error> {
     let encoded = record.result.as_ref().and_then(StepResult::at_hand).cloned();
     Ok(crate::core::answer::decode(encoded.ok_or(AnswerError::Missing)?)?)

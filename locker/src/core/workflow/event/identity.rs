@@ -1,9 +1,9 @@
-//! Whether two events under one name are one event.
+//! The identity of an event: two events under one name may be the same event.
 
 use crate::core::answer::Encoded;
 use crate::core::token::record::digest_of;
 
-/// What an event is known by: the id that its sender gave, and its value.
+/// The id that the sender gave the event, if any, and the value of the event.
 #[derive(Debug, Clone)]
 pub(crate) struct Identity {
     pub(crate) id: Option<String>,
@@ -11,10 +11,11 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    /// Whether both are the same event. If both have an id, the ids decide; otherwise the values.
+    /// Returns whether both are the same event.
     ///
-    /// The relation is not transitive: an event without an id equals two events with different ids
-    /// and the same value. So an event is compared with the main event of its name first.
+    /// If both have ids, the ids decide, otherwise the values. The relation is not transitive: an
+    /// event without an id equals two events that have the same value and different ids. So an
+    /// event is compared with the main event of its name first.
     pub(crate) fn same(&self, other: &Self) -> bool {
         match (&self.id, &other.id) {
             (Some(id), Some(other)) => id == other,
@@ -22,8 +23,9 @@ impl Identity {
         }
     }
 
-    /// The part of a sort key that distinguishes other events under one name. The same event sent
-    /// twice at once meets itself.
+    /// Returns the part of a sort key that distinguishes surplus events of one name.
+    ///
+    /// Two concurrent signals of the same event have the same sort key, so one finds the other.
     pub(crate) fn digest(&self) -> String {
         match &self.id {
             Some(id) => digest_of(format!("id {id}").as_bytes()),

@@ -1,7 +1,9 @@
 //! The record of an event from outside, and of the code that waits for it.
 //!
-//! One record decides everything about a name: whether code waits, whether the event came, and
-//! whether the code has it. The sender and the driver write it over the revision that they read.
+//! One record for each name stores whether code waits, whether the event came, and whether the code
+//! has it. Each write of a sender or a driver is conditional on the revision that it read.
+//!
+//! The first event under a name is the main event. Other events under the name are surplus events.
 
 mod identity;
 mod signal;
@@ -21,18 +23,19 @@ pub(crate) use transition::{EventAct, EventRefusal, NewWait, Reached, owes};
 /// The state of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum EventState {
-    /// The code waits for it.
+    /// The code waits for the event.
     Waiting,
-    /// It is stored, and the code has not read it.
+    /// The event is stored, and the code has not read it.
     Given,
-    /// The code has it. Final, unless the workflow fails or is cancelled.
+    /// The code has the event. Final, unless the workflow fails or is cancelled.
     Taken,
-    /// The time of the wait passed first: the code has `None`, for ever.
+    /// The time of the wait passed first: the code receives `None` in each run.
     Expired,
-    /// It came and cannot count. It is listed until it is handled.
+    /// The event is stored, and the code can no longer receive it. It is listed until it is
+    /// handled.
     Late,
-    /// Its compensation is complete, an operator has dealt with it, or the workflow continues as
-    /// another version of its key, which has the event.
+    /// The compensation of the event is complete, an operator has handled it, or the workflow
+    /// continues as the next version of its key, which has the event.
     Handled,
 }
 
@@ -40,7 +43,7 @@ impl EventState {
     pub(crate) const ALL: [Self; 6] =
         [Self::Waiting, Self::Given, Self::Taken, Self::Expired, Self::Late, Self::Handled];
 
-    /// The name of the state, as stored.
+    /// Returns the name of the state, as stored.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -62,15 +65,15 @@ impl EventState {
 pub(crate) enum LateCause {
     /// The time of the wait had passed.
     Time,
-    /// The workflow fails or was cancelled, so its forward code does not run any more.
+    /// The workflow failed or was cancelled, so its forward code no longer runs.
     Cancel,
     /// The workflow had ended.
     End,
-    /// It was in time, and the code did not read it before the end.
+    /// The event was in time, but the workflow ended before the code read it.
     Unread,
-    /// The code received it, and the workflow failed or was cancelled after that.
+    /// The code received the event, and then the workflow failed or was cancelled.
     Failed,
-    /// Another event has its name.
+    /// Another event with this name was stored before.
     Another,
 }
 
@@ -78,7 +81,7 @@ impl LateCause {
     pub(crate) const ALL: [Self; 6] =
         [Self::Time, Self::Cancel, Self::End, Self::Unread, Self::Failed, Self::Another];
 
-    /// The cause, as stored and shown.
+    /// Returns the cause, as stored and shown.
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Time => "after its time",
@@ -96,48 +99,49 @@ impl LateCause {
 }
 
 /// The record of an event. Only its [transitions](EventRecord::on) and [signals](Signal::decide)
-/// make another one.
+/// create or change a record.
 #[derive(Debug, Clone)]
 pub(crate) struct EventRecord(EventData);
 
-/// What is stored of an event.
+/// The stored data of an event.
 #[derive(Debug, Clone)]
 pub(crate) struct EventData {
     pub(crate) id: RecordId,
     /// The name of the code of its workflow, for the list of late events.
     pub(crate) workflow_name: String,
-    /// When its workflow was started: tells a former life of the workflow's key apart.
+    /// When its workflow was started. Distinguishes an earlier workflow with the same key.
     pub(crate) run: DateTime<Utc>,
     pub(crate) state: EventState,
     /// Changes with every write.
     pub(crate) revision: String,
-    /// The wait of the code. `None`: the event came before the code reached its wait.
+    /// The wait of the code. `None`: the code had not reached its wait when the event came.
     pub(crate) wait: Option<Waited>,
     pub(crate) arrived: Option<Arrived>,
-    /// Why it is late, or was.
+    /// Why the event is late, or was late before it was handled.
     pub(crate) cause: Option<LateCause>,
-    /// The run that took the event, or found its time past.
+    /// The attempt id of the run that took the event, or that recorded `Expired`.
     pub(crate) ended_by: Option<String>,
 }
 
-/// A wait of the code, as it was reached first.
+/// A wait of the code, as recorded by the first run that reached it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Waited {
     pub(crate) since: DateTime<Utc>,
     pub(crate) until: DateTime<Utc>,
-    /// Whether a compensation waits, so that the wait is open while the workflow is compensated.
+    /// Whether a compensation waits. Such a wait stays open while the workflow is compensated.
     pub(crate) of_compensation: bool,
     /// The compensation that runs once if the event is late, or if the workflow fails or is
     /// cancelled after the code received it.
     pub(crate) on_late: Option<Intent>,
 }
 
-/// An event as its sender gave it.
+/// An event, as its sender gave it.
 #[derive(Debug, Clone)]
 pub(crate) struct Arrived {
     pub(crate) identity: Identity,
     pub(crate) at: DateTime<Utc>,
-    /// The call of the sender: it recognises its own event after a lost reply.
+    /// The attempt id of the sender's call, so that the call recognises its event after a lost
+    /// reply.
     pub(crate) by: String,
 }
 
@@ -150,22 +154,23 @@ impl Deref for EventRecord {
 }
 
 impl EventRecord {
-    /// What was read from the table.
+    /// Wraps data that was read from the table.
     pub(crate) const fn stored(data: EventData) -> Self {
         Self(data)
     }
 
-    /// Whether it belongs to the workflow that was started then.
+    /// Returns whether the event belongs to the workflow that was started at this time.
     pub(crate) fn is_of(&self, run: DateTime<Utc>) -> bool {
         self.0.run == run
     }
 
-    /// Whether the wait of forward code declared a compensation.
+    /// Returns whether the event is compensated if the workflow fails: forward code declared
+    /// `on_late`.
     fn is_undone(&self) -> bool {
         self.0.wait.as_ref().is_some_and(|wait| wait.on_late.is_some() && !wait.of_compensation)
     }
 
-    /// Whether forward code has reached its wait.
+    /// Returns whether forward code has reached its wait.
     pub(crate) fn is_reached(&self) -> bool {
         match &self.0.wait {
             Some(wait) => !wait.of_compensation,
@@ -173,8 +178,10 @@ impl EventRecord {
         }
     }
 
-    /// The compensation that is to run. Only the main event of a name has one, so the compensation
-    /// of a wait runs at most once.
+    /// Returns the compensation that must run.
+    ///
+    /// Only the main event of a name has a compensation, so the compensation of a wait runs at most
+    /// once.
     pub(crate) fn owed(&self) -> Option<&Intent> {
         let wait = self.0.wait.as_ref().filter(|_| self.0.state == EventState::Late);
         wait.and_then(|wait| wait.on_late.as_ref())

@@ -1,4 +1,4 @@
-//! Signals: events that a sender gives to a workflow.
+//! The decision about a signal: an event that a sender gives to a workflow.
 
 use super::{Arrived, EventData, EventRecord, EventState, Identity, LateCause};
 use crate::core::workflow::header::{Header, HeaderEvent, Stamp, State};
@@ -10,47 +10,53 @@ use crate::core::workflow::step::RecordId;
 #[must_use]
 #[non_exhaustive]
 pub enum Signalled {
-    /// The event is stored, and the workflow receives it when its code waits for it. If the
-    /// workflow ends before that, the event is late.
+    /// The event is stored, and the code receives it at its wait.
+    ///
+    /// If the workflow ends before the code reads the event, the event becomes late.
     Accepted,
-    /// The same event was stored before. Nothing was written. **Repeating a signal is harmless.**
+    /// The same event was stored before. Nothing was written, so a repeated signal is harmless.
     Duplicate,
-    /// Another event was stored under this name before. This event is stored and listed for an
-    /// operator, and changes nothing.
+    /// Another event with this name was stored before.
+    ///
+    /// This event is stored and listed for an operator. The code never receives it, and no
+    /// compensation runs for it.
     AlreadyGiven,
-    /// The event came after the time of its wait, a cancel or the end. It is stored and listed for
-    /// an operator.
+    /// The event came after the time of its wait, a cancel or the end.
+    ///
+    /// It is stored and listed for an operator. The outcome of the workflow does not change.
     #[non_exhaustive]
     Late {
-        /// Whether the compensation of the wait runs.
+        /// Whether the compensation of the wait runs ([`on_late`](crate::workflow::Wait::on_late)).
         compensates: bool,
     },
-    /// No workflow has this key: it has not started, or it was deleted. **Nothing was stored:**
-    /// keep the event, such as by an error to its sender, which then sends it again.
+    /// No workflow has this key: it was not started, or it was deleted. **Nothing was stored.**
+    ///
+    /// Answer the sender with an error, so that the sender sends the event again, or store the
+    /// event and signal again later.
     NotStarted,
 }
 
 impl Signalled {
-    /// Whether the event is stored. If it is not, send it again.
+    /// Returns whether the event is stored. If `false`, signal again later.
     #[must_use]
     pub const fn is_stored(self) -> bool {
         !matches!(self, Self::NotStarted)
     }
 }
 
-/// An event, and the call that gives it.
+/// An event, and the call of its sender.
 #[derive(Debug, Clone)]
 pub(crate) struct Signal {
     /// The name of the event.
     pub(crate) name: String,
     pub(crate) identity: Identity,
-    /// The same for every round of one call.
+    /// The attempt id, which is the same for all rounds of one call.
     pub(crate) by: String,
-    /// The answer of the write whose reply was lost.
+    /// The answer of the last write of this call, whose reply may have been lost.
     pub(crate) answer: Option<Signalled>,
 }
 
-/// The items on which a decision depends, as they were read.
+/// The items that the decision depends on, as they were read.
 #[derive(Debug)]
 pub(crate) struct Met {
     pub(crate) header: Option<Header>,
@@ -60,12 +66,13 @@ pub(crate) struct Met {
     pub(crate) surplus: Option<Vec<EventRecord>>,
 }
 
-/// What to do about a signal.
+/// The next act of the call.
 #[derive(Debug)]
 pub(crate) enum Decision<'a> {
     /// Read the other events of the name, and decide again.
     ReadSurplus,
-    /// Write both over the seen ones, in one transaction.
+    /// Write the event and the header in one transaction, conditional on the revisions that were
+    /// read.
     Write {
         answer: Signalled,
         event: (Option<&'a EventRecord>, Box<EventRecord>),
@@ -76,19 +83,19 @@ pub(crate) enum Decision<'a> {
 }
 
 impl Signal {
-    /// Decides about the signal. Total: each signal gets an answer.
+    /// Decides about the signal. Each state of the items has a decision.
     ///
-    /// **A signal does not look at the clock.** An event that comes before a driver has written
-    /// that the time is past is in time.
+    /// **A signal does not read the clock.** An event is in time until a driver has recorded that
+    /// the time has passed.
     pub(crate) fn decide<'a>(&self, met: &'a Met, stamp: Stamp) -> Decision<'a> {
         let Some(header) = met.header.as_ref().filter(|header| header.state != State::Reaping) else {
             return Decision::Answer(Signalled::NotStarted);
         };
-        // A record of a former life of the key is written over.
+        // A record of an earlier workflow with the same key is replaced.
         let stored = met.event.as_ref().filter(|event| event.is_of(header.created));
         match stored.map(|stored| (stored, stored.state)) {
             None if header.state.is_final() => self.arrives(met, header, None, Some(LateCause::End), stamp),
-            // The code may reach its wait later, also the code of a compensation.
+            // Forward code or a compensation may still reach a wait for this event.
             None => self.arrives(met, header, None, None, stamp),
             Some((stored, EventState::Waiting)) => {
                 let cause = closed(header, stored);
@@ -101,7 +108,7 @@ impl Signal {
         }
     }
 
-    /// The event of the name came.
+    /// Decides about the first event of a name.
     fn arrives<'a>(
         &self,
         met: &'a Met,
@@ -122,7 +129,7 @@ impl Signal {
         write(answer, (met.event.as_ref(), next), header, &happened, stamp)
     }
 
-    /// The name has its event.
+    /// Decides about an event whose name already has an event.
     fn meets<'a>(
         &self,
         met: &'a Met,
@@ -145,8 +152,9 @@ impl Signal {
         write(Signalled::AlreadyGiven, (over, next), header, &HeaderEvent::Surplus, stamp)
     }
 
-    /// The answer to an event that is stored already. After a lost reply, the sender finds its own
-    /// event.
+    /// Returns the answer if this event is the stored event.
+    ///
+    /// After a lost reply, a call finds its own event and returns the answer of its first round.
     fn recognised(&self, stored: &EventRecord) -> Option<Signalled> {
         let arrived = stored.arrived.as_ref()?;
         match self.answer {
@@ -170,7 +178,7 @@ impl Signal {
     }
 }
 
-/// Why a wait is closed. `None`: it is open. One write of the header closes all waits.
+/// Returns why a wait is closed. `None`: it is open. One write of the header closes all waits.
 fn closed(header: &Header, stored: &EventRecord) -> Option<LateCause> {
     let of_compensation = stored.wait.as_ref().is_some_and(|wait| wait.of_compensation);
     match header.state {

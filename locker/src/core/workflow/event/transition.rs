@@ -1,4 +1,4 @@
-//! What the driver of a workflow makes of the record of an event.
+//! The transitions of the record of an event that a driver writes.
 
 use chrono::{DateTime, Utc};
 
@@ -6,7 +6,7 @@ use super::{EventData, EventRecord, EventState, LateCause, Waited};
 use crate::core::workflow::header::Stamp;
 use crate::core::workflow::step::{Intent, RecordId};
 
-/// A wait, as the code asks for it.
+/// A wait that the code reaches for the first time.
 #[derive(Debug, Clone)]
 pub(crate) struct NewWait {
     pub(crate) id: RecordId,
@@ -29,51 +29,54 @@ impl NewWait {
     }
 }
 
-/// What the driver does to an event.
+/// An act of a driver on an event.
 #[derive(Debug, Clone)]
 pub(crate) enum EventAct {
-    /// The code receives it at this wait. `by`: the run.
+    /// The code receives the event at this wait. `by`: the attempt id of the run.
     Take { by: String, at: Box<NewWait> },
-    /// The time of the wait is past, and no event came.
+    /// The time of the wait has passed, and no event came.
     Expire { by: String },
-    /// The workflow ends. `undoes`: it failed or was cancelled, so an event that the code received
-    /// is compensated like a step that completed.
+    /// The workflow ends. `undoes`: it failed or was cancelled, so a received event is compensated
+    /// like a completed step.
     Leave { undoes: bool },
-    /// The workflow continues as another version of its key, which receives the event.
+    /// The workflow continues as the next version of its key, which receives the event.
     Move,
-    /// Its compensation is complete.
+    /// The compensation of the event is complete.
     Handle,
 }
 
 /// Why a record is not changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EventRefusal {
-    /// A record is there, in this state.
+    /// The record has this state, which does not allow the act.
     Found(EventState),
-    /// It was written since it was seen, or is of a former life of the key.
+    /// The record has changed since it was read, or belongs to an earlier workflow with the same
+    /// key.
     Changed,
 }
 
-/// What a wait means, as the record stands.
+/// The next act of a run that has reached a wait. Depends on the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reached {
-    /// Write that the code waits.
+    /// Record that the code waits.
     Begin,
-    /// The run ends here, until this time.
+    /// End the run, and wait until this time.
     Wait(DateTime<Utc>),
-    /// Write that the time is past.
+    /// Record that the time has passed.
     Expire,
-    /// Write that the code has the event, and return it.
+    /// Record that the code has the event, and return it.
     Take,
-    /// The code has the event: return it.
+    /// Return the event, which an earlier run has taken.
     Return,
-    /// The code has no event, and never will.
+    /// Return `None`, in this run and each later run.
     Nothing,
 }
 
 impl Reached {
-    /// **A given event counts although its time is past.** The sender received `Accepted` for it,
-    /// and the record decides, and not two clocks.
+    /// Returns the next act for this record.
+    ///
+    /// **A given event counts even if its time has passed:** the sender received `Accepted`. One
+    /// record decides, instead of two clocks.
     pub(crate) fn of(record: Option<&EventRecord>, now: DateTime<Utc>) -> Self {
         let Some(record) = record else { return Self::Begin };
         match record.state {
@@ -89,7 +92,7 @@ impl Reached {
 }
 
 impl EventRecord {
-    /// Begin to wait where there is no record of this workflow.
+    /// Returns the record of a new wait, unless this workflow already has a record of the event.
     pub(crate) fn wait(stored: Option<&Self>, new: &NewWait, stamp: Stamp) -> Result<Self, EventRefusal> {
         if let Some(stored) = stored.filter(|stored| stored.is_of(new.run)) {
             return Err(EventRefusal::Found(stored.state));
@@ -107,7 +110,7 @@ impl EventRecord {
         }))
     }
 
-    /// What the act makes of this record, if it still is as it was seen.
+    /// Returns the record after the act, if its revision is the revision that was read.
     pub(crate) fn on(&self, seen: &str, act: &EventAct, stamp: Stamp) -> Result<Self, EventRefusal> {
         if self.revision != *seen {
             return Err(EventRefusal::Changed);
@@ -141,7 +144,7 @@ impl EventRecord {
 }
 
 impl EventRecord {
-    /// An event that the code had not read, in the version of the key that continues the workflow.
+    /// Returns an unread event, as the record of the next version of the key.
     pub(crate) fn moved(&self, workflow: &str, run: DateTime<Utc>, stamp: Stamp) -> Self {
         let id = RecordId { workflow: workflow.to_owned(), item: self.id.item.clone() };
         Self(EventData {
@@ -158,8 +161,9 @@ impl EventRecord {
     }
 }
 
-/// Whether a workflow with these events, which ends now, owes a compensation. Events that the code
-/// has not read are late by then.
+/// Returns whether one of these events has a compensation that must run.
+///
+/// An unread event counts only after it was made late ([`EventAct::Leave`]).
 pub(crate) fn owes(events: &[EventRecord]) -> bool {
     events.iter().any(|event| event.owed().is_some())
 }

@@ -1,4 +1,4 @@
-//! The result or the failure of a step: in its record, or in an item of its own.
+//! The result or the failure of a step, in its record or in a separate item.
 
 use sha2::{Digest as _, Sha256};
 
@@ -10,26 +10,26 @@ pub(crate) const MOST_INLINE: usize = 4 * 1024;
 /// The result or the failure of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum StepResult {
-    /// In the record.
+    /// The result is in the record.
     Inline(Encoded),
-    /// In an item of its own, which no resume reads.
+    /// The result is in a separate item, which no resume reads.
     Beside(Apart),
 }
 
-/// A result in an item of its own.
+/// A reference to a result in a separate item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Apart {
     pub(crate) id: String,
     pub(crate) codec: Codec,
     pub(crate) bytes: usize,
-    /// By which it is compared with other results.
+    /// Used to compare the result with other results.
     pub(crate) digest: String,
-    /// The result, if it was just written or read.
+    /// The result, if this process has just written or read it.
     pub(crate) held: Option<Encoded>,
 }
 
 impl StepResult {
-    /// The result in an item with this id. `None`: it is small, and belongs into the record.
+    /// Returns the reference to a large result. `None`: a small result stays in the record.
     pub(crate) fn beside(encoded: &Encoded, id: impl FnOnce() -> String) -> Option<Apart> {
         let bytes = encoded.bytes.len();
         (bytes > MOST_INLINE).then(|| Apart {
@@ -41,7 +41,7 @@ impl StepResult {
         })
     }
 
-    /// The result, unless its item has to be read first.
+    /// Returns the result. `None`: its item must be read first.
     pub(crate) const fn at_hand(&self) -> Option<&Encoded> {
         match self {
             Self::Inline(encoded) => Some(encoded),
@@ -49,7 +49,7 @@ impl StepResult {
         }
     }
 
-    /// The SHA-256 of the value, the same wherever it is stored and however it is written.
+    /// Returns the SHA-256 of the canonical JSON, which does not depend on the place or the codec.
     pub(crate) fn digest(&self) -> String {
         match self {
             Self::Inline(encoded) => digest(encoded),

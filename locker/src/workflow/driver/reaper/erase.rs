@@ -31,7 +31,8 @@ impl Reaper {
         let steps = all.records.iter().map(|record| (&record.id, &record.revision));
         let events = all.events.iter().chain(&surplus).map(|event| (&event.id, &event.revision));
         self.erase_records(steps.chain(events)).await?;
-        // Ids of answers, results and inputs are never reused, and places of causes contain the start.
+        // Ids of answers, results and inputs are never reused, and places of causes contain the
+        // start.
         // Another input may belong to the next start.
         let input = match &header.input {
             Some(Body::Beside { id, .. }) => Some(id.as_str()),
