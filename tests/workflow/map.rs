@@ -238,12 +238,7 @@ async fn stop_of_each_branch_decides_when_the_workflow_is_due() {
 async fn invalid_map_is_refused_before_anything_is_written() {
     const LONG: &str = "x";
     for (name, ids, width, reason) in [
-        (
-            "fund",
-            ["7", "7"],
-            2,
-            "step fund cannot run: the item at position 1 has the id of an earlier item",
-        ),
+        ("fund", ["7", "7"], 2, "step fund cannot run: the item at position 1 has the id of an earlier item"),
         ("fund", ["7", "8"], 0, "step fund cannot run: the width of a map must be at least 1, got 0"),
         (
             "fund",

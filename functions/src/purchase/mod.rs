@@ -99,6 +99,8 @@ pub enum Refusal {
 enum Undo {
     Refund,
     Withdraw(RowName),
+    /// Of an event that came after its time. The row is packed, so the purchase is complete.
+    Parcel,
 }
 
 impl Workflow for Purchase {
@@ -131,7 +133,7 @@ impl Workflow for Purchase {
         let Some(within) = self.packed_within else { return pay.commit(&order).await };
         let placed = Placed { row: row.name.id.clone(), order: order.clone() };
         pay.message(ORDER_PLACED, &placed).commit(&order).await?;
-        if flow.wait_for(PACKED, within).await?.is_none() {
+        if flow.wait_for(PACKED, within).on_late(&Undo::Parcel).await?.is_none() {
             // The row decides: a late packer finds it given up, or has packed it before.
             let give_up = flow.atomic("give-up").update(row.given_up()?);
             if give_up.outcome(&()).await?.is_ok() {
@@ -150,6 +152,7 @@ impl Workflow for Purchase {
                 self.payments.refund(&request, compensation.idempotency_key().to_owned()).await?;
                 Ok(Compensated::Done)
             }
+            Undo::Parcel => Ok(Compensated::Nothing),
             Undo::Withdraw(name) => {
                 row::withdraw(&self.dynamodb, &self.orders_table, &name).await?;
                 Ok(Compensated::Done)
@@ -160,7 +163,7 @@ impl Workflow for Purchase {
     async fn probe_compensation(&self, compensation: &Compensation) -> Result<ProbeOutcome, BoxError> {
         // Withdrawing the same row again is harmless; the provider recognises refunds by their key.
         Ok(match compensation.undo()? {
-            Undo::Withdraw(_) => ProbeOutcome::NotDone,
+            Undo::Withdraw(_) | Undo::Parcel => ProbeOutcome::NotDone,
             Undo::Refund => ProbeOutcome::Unknown,
         })
     }
