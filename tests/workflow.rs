@@ -47,6 +47,8 @@ mod end_of_time;
 mod endings;
 #[path = "workflow/events.rs"]
 mod events;
+#[path = "workflow/events_acts.rs"]
+mod events_acts;
 #[path = "workflow/events_late.rs"]
 mod events_late;
 #[path = "workflow/events_races.rs"]

@@ -1,6 +1,6 @@
 //! An act on one record: a dry run with an id, or the act on the record with that id.
 
-use locker::operator::{About, Act, Part, Refusal, Unless};
+use locker::operator::{About, Act, Part, Refusal, Unless, Verb};
 use locker::{Intervened, Operator};
 use serde_json::json;
 
@@ -67,7 +67,9 @@ impl One<'_> {
 
     /// Prints the effect of the act and its id.
     pub(crate) fn dry_run(&self, act: &Act, effect: &str, unknown: &[String], id: &str) -> Exit {
-        let step = act.step.as_ref().map(|step| format!(" step {step} of")).unwrap_or_default();
+        let of = if act.verb == Verb::Signal { "to" } else { "of" };
+        let step = output::part(act.step.as_deref());
+        let step = if step.is_empty() { step } else { format!("{step} {of}") };
         match self.output {
             Output::Json => output::json(&json!({
                 "seen": id,

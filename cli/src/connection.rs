@@ -28,6 +28,8 @@ pub struct Connection {
     pub(crate) workflows: Option<String>,
     /// The source of the messages that registered code commits.
     pub(crate) source: Option<String>,
+    /// The console of the registry, without tables.
+    pub(crate) registered: Console,
     /// Whether the tables are embedded in this process.
     pub is_embedded: bool,
     /// The directory of the embedded tables.
@@ -115,7 +117,7 @@ impl Connection {
     /// The console over all tables that exist.
     pub(crate) async fn console(&self) -> Result<Console, Exit> {
         let runs = |record: &Record| process::alive(record.locked_by());
-        let console = Console::new().tokens(&self.locker).running(runs);
+        let console = self.registered.clone().tokens(&self.locker).running(runs);
         Ok(if self.has_workflows().await? { console.workflows(&self.workflows()?) } else { console })
     }
 

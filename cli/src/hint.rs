@@ -31,7 +31,7 @@ pub(crate) enum Hint<'a> {
     ActOnMessage(Verb, &'a str),
 }
 
-impl Hint<'_> {
+impl<'a> Hint<'a> {
     /// The line, with the options that name the tables of this connection.
     pub(crate) fn on(&self, connection: &Connection) -> String {
         self.with(&connection.options)
@@ -48,8 +48,14 @@ impl Hint<'_> {
             Self::Apply(file) => format!("apply {}", quoted(file)),
             Self::Act { verb, of, step, revision, form } => {
                 let group = if matches!(of, Work::Workflow(_)) { "workflow " } else { "" };
-                let step = step.map(|step| format!(" --step {}", quoted(step))).unwrap_or_default();
-                let result = form.map(|form| format!(" --result {form}")).unwrap_or_default();
+                // A signal names the event itself; other verbs name it as they name a step.
+                let (option, result, prefix) = match verb {
+                    Verb::Signal => ("event", "value", "event:"),
+                    _ => ("step", "result", ""),
+                };
+                let name = |step: &'a str| quoted(step.strip_prefix(prefix).unwrap_or(step));
+                let step = step.map(|step| format!(" --{option} {}", name(step))).unwrap_or_default();
+                let result = form.map(|form| format!(" --{result} {form}")).unwrap_or_default();
                 let key = versioned(of.key());
                 format!("{group}{verb} {key}{step} --seen {revision} --reason TEXT{result}")
             }
@@ -62,7 +68,7 @@ impl Hint<'_> {
     }
 
     /// Shows the first record of a group.
-    pub(crate) fn first_of<'a>(subject: &Subject, need: Need, id: &'a str, sample: &'a str) -> Hint<'a> {
+    pub(crate) fn first_of(subject: &Subject, need: Need, id: &'a str, sample: &'a str) -> Self {
         match (subject, need) {
             (Subject::Tokens, _) => Hint::Show(sample),
             (Subject::Workflows(_), _) => Hint::ShowWorkflow(sample),
@@ -108,12 +114,15 @@ pub(crate) mod tests {
         };
         let on_tokens = [Verb::Release, Verb::Resolve, Verb::Correct, Verb::Close];
         let on_steps = [Verb::Retry, Verb::Skip, Verb::Resolve, Verb::Correct, Verb::Cancel];
+        let on_events =
+            [(Verb::Signal, "event:paid#7"), (Verb::Skip, "event:paid 0f3a"), (Verb::Correct, "event:paid")];
+        let on_events = on_events.map(|(verb, event)| act(verb, &workflow, Some(event)));
         let on_workflows = [Verb::Retry, Verb::Compensate, Verb::Cancel, Verb::Close];
         let on_tokens = on_tokens.map(|verb| act(verb, &token, None));
         let on_steps = on_steps.map(|verb| act(verb, &workflow, Some("compensation:pay")));
         let on_workflows = on_workflows.map(|verb| act(verb, &workflow, None));
         let options = " --table locks --workflows flows --shards 4";
         let lines = hints.into_iter().chain(acts).map(|hint| hint.with(options));
-        lines.chain(on_tokens).chain(on_steps).chain(on_workflows).collect()
+        lines.chain(on_tokens).chain(on_steps).chain(on_events).chain(on_workflows).collect()
     }
 }

@@ -6,7 +6,9 @@ use std::pin::Pin;
 use clap::builder::{Resettable, StyledStr};
 use clap::{ArgMatches, Args, Command};
 use locker::message::Router;
-use locker::workflow::{Completer, Workflow};
+use locker::operator::Console;
+use locker::workflow::{Completer, Event, Workflow};
+use serde::de::DeserializeOwned;
 
 use crate::connection::Connection;
 use crate::exit::Exit;
@@ -22,6 +24,8 @@ pub struct Registry {
     verbs: Vec<AddedVerb>,
     source: Option<String>,
     routes: Option<Routes>,
+    /// Without tables: only the types of events.
+    console: Console,
     log: Log,
 }
 
@@ -110,6 +114,17 @@ impl Registry {
 
     pub(crate) fn source_of_messages(&self) -> Option<String> {
         self.source.clone()
+    }
+
+    /// Registers the type of an event, so that `locker workflow signal` refuses a value of another
+    /// type: see [`Console::event`].
+    pub fn event<T: DeserializeOwned>(mut self, event: &Event<T>) -> Self {
+        self.console = self.console.event(event);
+        self
+    }
+
+    pub(crate) fn console(&self) -> Console {
+        self.console.clone()
     }
 
     /// Where `locker relay` sends messages.

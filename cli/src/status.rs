@@ -122,6 +122,7 @@ impl Read {
             parts.push(groups(&self.status));
             parts.push(firsts(&self.status, connection));
         }
+        parts.extend(waiting(&self.status));
         parts.push(runs(&self.status));
         Text::apart(parts)
     }
@@ -151,6 +152,13 @@ impl Read {
 fn late(run: &LastRun) -> String {
     let late = run.saw_all.and_then(|at| (output::now() - at).to_std().ok());
     output::rough(late.unwrap_or_default())
+}
+
+/// How many workflows wait for an event or a timer, which needs no operator.
+fn waiting(status: &Status) -> Option<Text> {
+    let count = status.waiting.filter(|count| count.at_least > 0)?;
+    let more = if count.exact { "" } else { "at least " };
+    Some(format!("waiting: {more}{} for an event or a timer", count.at_least).into())
 }
 
 /// When each scheduled function ran last.

@@ -42,8 +42,7 @@ pub(crate) fn print(timeline: &Timeline, connection: &Connection) {
 }
 
 fn subject(of: &Work, step: Option<&str>) -> String {
-    let step = step.map(|step| format!(" step {step}")).unwrap_or_default();
-    format!("{}{step}", of.to_text())
+    format!("{}{}", of.to_text(), output::part(step))
 }
 
 fn because(event: &TimelineEvent) -> String {

@@ -27,7 +27,7 @@ macro_rules! example {
     };
 }
 
-const EXAMPLES: [Example; 19] = [
+const EXAMPLES: [Example; 20] = [
     example!("compensation"),
     example!("complete"),
     example!("console"),
@@ -40,6 +40,7 @@ const EXAMPLES: [Example; 19] = [
     example!("lambda_function"),
     example!("queue"),
     example!("once"),
+    example!("approval"),
     example!("one_act"),
     example!("own_broker"),
     example!("probe"),

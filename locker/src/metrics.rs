@@ -33,7 +33,7 @@
 //! | `workflowsEnded` | counter | `workflow`, `outcome` | workflows ended: `completed`, `failed`, `cancelled` |
 //! | `workflowsQuarantined` | counter | `workflow` | workflows quarantined for an operator |
 //! | `workflowsForgotten` | counter | `workflow` | finished workflows deleted by the reaper |
-//! | `events` | counter | `workflow`, `outcome` | events stored: `accepted`, `late`, `surplus` (another event under the name) |
+//! | `events` | counter | `workflow`, `outcome` | events stored: `accepted`, `late`, `surplus` (another event under the name); and `unread`: accepted events that are late by the end of their workflow |
 //! | `steps` | counter | `kind`, `outcome` | steps that ended |
 //! | `stepsInDoubt` | counter | | steps found started with an unknown outcome |
 //! | `stepsNotReached` | counter | | completed effects that the code of a completed workflow did not reach |
@@ -42,6 +42,8 @@
 //! | `unfinishedWorkflows` | gauge | | workflows due and not finished, counted by the last completer run, up to its limit |
 //! | `failingWorkflows` | gauge | | workflows without progress for an hour (`failing_after`), which are retried; counted by the last completer run |
 //! | `workflowsInQuarantine` | gauge | | workflows that wait for an operator, counted by the last completer run |
+//! | `lateEvents` | gauge | | late events that nobody has handled, counted by the last completer run, up to its limit |
+//! | `workflowsWaiting` | gauge | | workflows that wait for an event or a timer, in the first 1,000 that are not due; counted by the last completer run |
 //! | `workflowsWithoutCode` | gauge | | due workflows of names that the last completer run neither has code for nor expects of others |
 //! | `completerFinished`, `reaperFinished`, `relayFinished` | gauge | | 1 if the last run saw everything that was due, 0 if there may be more |
 //! | `messagesSent`, `messagesDead` | counter | `topic` | messages that their targets have; messages that wait for an operator |
@@ -137,6 +139,10 @@ pub(crate) const UNFINISHED_WORKFLOWS: &str = "unfinishedWorkflows";
 pub(crate) const FAILING_WORKFLOWS: &str = "failingWorkflows";
 /// Workflows that wait for an operator, counted by the last completer run.
 pub(crate) const WORKFLOWS_IN_QUARANTINE: &str = "workflowsInQuarantine";
+/// Late events that nobody has handled, counted by the last completer run.
+pub(crate) const LATE_EVENTS: &str = "lateEvents";
+/// Workflows that wait for an event or a timer, counted by the last completer run.
+pub(crate) const WORKFLOWS_WAITING: &str = "workflowsWaiting";
 /// Due workflows of names that the last completer run neither has code for nor expects of others.
 pub(crate) const WORKFLOWS_WITHOUT_CODE: &str = "workflowsWithoutCode";
 /// 1 if the last completer run saw everything that was due, 0 if there may be more.
@@ -205,6 +211,8 @@ pub const ALL: &[&str] = &[
     UNFINISHED_WORKFLOWS,
     FAILING_WORKFLOWS,
     WORKFLOWS_IN_QUARANTINE,
+    LATE_EVENTS,
+    WORKFLOWS_WAITING,
     WORKFLOWS_WITHOUT_CODE,
     COMPLETER_FINISHED,
     REAPER_FINISHED,
@@ -306,6 +314,13 @@ pub(crate) fn count_event(name: &str, answer: Signalled) {
     counter!(EVENTS, "workflow" => name.to_owned(), "outcome" => outcome).increment(1);
 }
 
+/// Events that were accepted, and that the code did not read before the end.
+pub(crate) fn count_unread_events(name: &str, events: usize) {
+    if events > 0 {
+        counter!(EVENTS, "workflow" => name.to_owned(), "outcome" => "unread").increment(events as u64);
+    }
+}
+
 pub(crate) fn count_steps_not_reached(steps: usize) {
     counter!(STEPS_NOT_REACHED).increment(steps as u64);
 }
@@ -322,10 +337,24 @@ pub(crate) fn count_late_outcome() {
     counter!(LATE_OUTCOMES).increment(1);
 }
 
-/// `counts`: due, failing, in quarantine, without code.
-pub(crate) fn completed(counts: [Option<usize>; 4]) {
-    let gauges = [UNFINISHED_WORKFLOWS, FAILING_WORKFLOWS, WORKFLOWS_IN_QUARANTINE, WORKFLOWS_WITHOUT_CODE];
-    gauges.into_iter().zip(counts).for_each(|(name, count)| set_count(name, count));
+/// The counts of a completer. `None`: it could not be counted.
+#[derive(Debug)]
+pub(crate) struct Completed {
+    pub(crate) unfinished: Option<usize>,
+    pub(crate) failing: Option<usize>,
+    pub(crate) quarantined: Option<usize>,
+    pub(crate) without_code: usize,
+    pub(crate) late_events: Option<usize>,
+    pub(crate) waiting: Option<usize>,
+}
+
+pub(crate) fn completed(counts: &Completed) {
+    set_count(UNFINISHED_WORKFLOWS, counts.unfinished);
+    set_count(FAILING_WORKFLOWS, counts.failing);
+    set_count(WORKFLOWS_IN_QUARANTINE, counts.quarantined);
+    set_count(WORKFLOWS_WITHOUT_CODE, Some(counts.without_code));
+    set_count(LATE_EVENTS, counts.late_events);
+    set_count(WORKFLOWS_WAITING, counts.waiting);
 }
 
 pub(crate) fn count_sent(topic: &str) {

@@ -1,9 +1,9 @@
 //! The gauges that alarms watch are the numbers of the one list.
 
 use locker::operator::{Console, Need, Subject};
-use locker::workflow::{Completer, Flow, RetryPolicy, Stop, Workflow};
+use locker::workflow::{Completer, Event, Flow, RetryPolicy, Stop, Workflow};
 use locker::{Failure, Scanner};
-use locker_tests::{MINUTE, held_by};
+use locker_tests::{DAY, MINUTE, held_by};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 
 use crate::bench::{Desk, LATER};
@@ -18,6 +18,21 @@ impl Workflow for Trip {
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         flow.once("book").retry(RetryPolicy::never()).run(|_| async { Err::<(), _>(self.0.clone()) }).await
+    }
+}
+
+const PAID: Event<u32> = Event::named("paid");
+
+#[derive(Clone)]
+struct Paid;
+
+impl Workflow for Paid {
+    const NAME: &'static str = "paid";
+    type Input = ();
+    type Output = u32;
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<u32, Stop> {
+        Ok(flow.wait_for(PAID, DAY).await?.unwrap_or_default())
     }
 }
 
@@ -54,6 +69,12 @@ async fn scanner_and_completer_report_the_numbers_of_status() {
         Completer::new(&workflows).register(down.clone()).run().await.unwrap();
     }
     workflows.start(&down, "trip/20", &()).run().await.unwrap();
+    for key in 0..3 {
+        workflows.start(&Paid, ("paid", key), &()).run().await.unwrap();
+    }
+    for value in [1, 2, 3] {
+        let _ = workflows.signal("paid/0", PAID, &value).await.unwrap();
+    }
     desk.bench.clock.advance(MINUTE * 20);
 
     Scanner::new(&locker).run().await.unwrap();
@@ -76,13 +97,15 @@ async fn scanner_and_completer_report_the_numbers_of_status() {
     };
     let (tokens, of_workflows): (Vec<_>, Vec<_>) =
         status.groups.iter().partition(|group| group.subject == Subject::Tokens);
-    assert_eq!((tokens.len(), of_workflows.len()), (3, 3), "{status:?}");
+    assert_eq!((tokens.len(), of_workflows.len()), (3, 5), "{status:?}");
+    assert_eq!((status.waiting.unwrap().at_least, gauge("workflowsWaiting")), (2, 2.0));
     for (name, needs, expected) in [
         ("missingTasks", &[Need::Overdue, Need::InDoubt][..], 7_u32),
         ("tokensHeld", &[Need::Held], 2),
         ("workflowsInQuarantine", &[Need::Quarantined], 5),
         ("failingWorkflows", &[Need::Failing], 2),
-        ("unfinishedWorkflows", &[Need::Undriven], 1),
+        ("lateEvents", &[Need::Late], 2),
+        ("unfinishedWorkflows", &[Need::Undriven], 2),
     ] {
         assert_eq!((count(needs), gauge(name)), (expected as usize, f64::from(expected)), "{name}");
     }

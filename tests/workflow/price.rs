@@ -4,8 +4,10 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Put};
+use locker::Intervened;
+use locker::operator::{Act, Console, Part};
 use locker::workflow::{Event, Flow, Outcome, Signalled, Stop, Workflow};
-use locker_tests::Wire;
+use locker_tests::{Wire, ada};
 
 use crate::bench::{Desk, LATER, price_of};
 
@@ -235,6 +237,37 @@ async fn events_have_a_price() {
     let late = signal("awaits/2", "e-1").await;
     assert!(matches!(late, Signalled::Late { compensates: true, .. }), "{late:?}");
     assert_eq!(bill(&wire), Price { requests: 3, write_units: 4.0 + 3.0, read_units: 2.0 });
+}
+
+#[tokio::test]
+async fn acts_of_operators_on_events_have_a_price() {
+    let desk = Desk::new().await;
+    if !desk.bench.engine.is_embedded() {
+        return;
+    }
+    let (workflows, wire) = desk.machine();
+    let console = Console::new().workflows(&workflows);
+    workflows.start(&Awaits, "awaits/1", &()).run().await.unwrap();
+    let part = async || console.get("awaits/1").await.unwrap().remove(0);
+    let act = async |part: Part, act: Act| {
+        wire.take();
+        assert_eq!(console.act(&part, &act, &ada()).await.unwrap(), Intervened::Done);
+        bill(&wire)
+    };
+    // The event, the workflow and its entry that moves, and the audit record with its entry.
+    let given = act(part().await, Act::signal("packed", "p-1".into())).await;
+    assert_eq!(given, Price { requests: 1, write_units: 6.0 + 3.0, read_units: 0.0 });
+    let signalled = workflows.signal("awaits/1", PACKED, &"p-2".to_owned()).await.unwrap();
+    assert_eq!(signalled, Signalled::AlreadyGiven);
+    wire.take();
+    let surplus = part().await;
+    // The workflow and its steps, and the other events.
+    assert_eq!(bill(&wire), Price { requests: 2, write_units: 0.0, read_units: 2.0 });
+    let Part::Workflow(view) = &surplus else { panic!("{surplus:?}") };
+    let name = view.events()[1].name();
+    // The event, whose entry goes, and the audit record with its entry.
+    let skipped = act(surplus, Act::skip().step(name)).await;
+    assert_eq!(skipped, Price { requests: 1, write_units: 4.0 + 2.0, read_units: 0.0 });
 }
 
 #[tokio::test]

@@ -179,7 +179,7 @@ async fn it_reads_only_what_needs_an_operator() {
     wire.take();
     let status = Console::new().tokens(&locker).workflows(&workflows).status().await.unwrap();
     assert!(status.is_well());
-    assert_eq!((wire.take().len(), other.take().len(), status.rows_read), (3, 10, 0));
+    assert_eq!((wire.take().len(), other.take().len(), status.rows_read), (3, 12, 0));
 }
 
 #[tokio::test(start_paused = true)]

@@ -219,7 +219,7 @@ pub(crate) async fn execute(registry: Registry) -> Result<Exit, Exit> {
         start_log(verb.is_server)?;
         let opening = Opening::Create(Tables::ALL);
         let mut connection = connection::open(place, options.place.shards, opening).await?;
-        connection.source = registry.source_of_messages();
+        (connection.source, connection.registered) = (registry.source_of_messages(), registry.console());
         say_place(&connection);
         return (verb.run)(matches, &connection, options.output).await;
     }
@@ -236,7 +236,7 @@ pub(crate) async fn execute(registry: Registry) -> Result<Exit, Exit> {
     let place = options.place.named(None)?;
     start_log(false)?;
     let mut connection = connection::open(place, options.place.shards, verb.opening()).await?;
-    connection.source = registry.source_of_messages();
+    (connection.source, connection.registered) = (registry.source_of_messages(), registry.console());
     run_stock(verb, registry, &matches, &options, &connection).await
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::Client;
+use locker::operator::Console;
 use locker::{Locker, Settings};
 
 use super::{Aws, Connection, Where};
@@ -57,6 +58,7 @@ pub(crate) async fn open(place: Where, shards: u16, opening: Opening) -> Result<
                 place: format!("{tables}, {region}{at}"),
                 workflows: aws.workflows.clone(),
                 source: None,
+                registered: Console::new(),
                 // That endpoint is DynamoDB's.
                 aws: Aws { endpoint_url: None, ..aws },
                 is_embedded: false,
@@ -79,6 +81,7 @@ pub(crate) async fn open(place: Where, shards: u16, opening: Opening) -> Result<
                 place: directory.display().to_string(),
                 workflows: Some(engine::WORKFLOWS.to_owned()),
                 source: None,
+                registered: Console::new(),
                 is_embedded: true,
                 directory: Some(directory),
                 aws: Aws::default(),

@@ -20,13 +20,14 @@ const LONGEST_KEY: usize = 2048;
 
 const EXAMPLES: &str = "\
 Without a kind, lists all three: tokens in progress or held; workflows that are unfinished, failing
-or in quarantine; messages that are dead, waiting or unsent. A token with a result is in no list:
+or in quarantine, and their late events; messages that are dead, waiting or unsent. A token with a result is in no list:
 --text with its whole key finds it. Exits with 3 if --text finds nothing. Exits with 5 if --limit
 was not reached, and a list was not read to its end.
 
 Examples:
   locker ls tokens --due                        tokens that are overdue or in doubt
   locker ls workflows --need quarantined        workflows that wait for an operator
+  locker ls workflows --need late               late events, which no code reads any more
   locker ls messages --need dead --topic order  dead messages of a topic
   locker ls --tenant cust8 --since 2026-11-01   everything of a customer that has waited since
   locker ls --text 8f5c2d17                     a pasted key, group, request id, cause or provider's key";
@@ -135,7 +136,8 @@ impl Ls {
         let filter = self.needs.add_to(self.selection.filter());
         kinds.iter().fold(filter, |filter, kind| match kind {
             Kind::Tokens => filter.only_tokens(self.states()),
-            Kind::Workflows => filter.only_workflows(self.lists()),
+            Kind::Workflows if self.finished => filter.only_workflows(self.lists()),
+            Kind::Workflows => filter.only_workflows(self.lists()).only_late_events(),
             Kind::Messages => filter.only_messages(self.message_states()),
         })
     }
@@ -154,6 +156,7 @@ impl Ls {
             Some(Need::Quarantined) => vec![List::Quarantine],
             Some(Need::Failing) => vec![List::Failing],
             Some(Need::Undriven) => vec![List::Unfinished],
+            Some(Need::Late) => Vec::new(),
             _ if self.finished => vec![List::Finished],
             _ if self.needs.due => vec![List::Failing, List::Unfinished],
             _ => vec![List::Quarantine, List::Failing, List::Unfinished],

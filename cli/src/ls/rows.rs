@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use locker::operator::{IndexEntry, Listing, Match};
-use locker::workflow::{List, Summary};
+use locker::workflow::{Awaited, List, Summary};
 use locker::{TokenSummary, Work};
 use serde_json::{Value, json};
 
@@ -16,8 +16,10 @@ const LONGEST: (usize, usize) = (90, 40);
 /// their whole key.
 pub(super) fn tables(matches: &[Match], exact: &[Work]) -> Vec<Text> {
     let (mut tokens, mut workflows, mut messages) = (Vec::new(), Vec::new(), Vec::new());
+    let mut late = Vec::new();
     for it in matches {
         match &it.entry {
+            _ if it.event.is_some() => late.push(of_late_event(it)),
             Some(IndexEntry::Token(token)) => tokens.push(of_token(it, token)),
             Some(IndexEntry::Workflow(list, workflow)) => workflows.push(of_workflow(it, *list, workflow)),
             _ => messages.push(of_message(it)),
@@ -35,14 +37,17 @@ pub(super) fn tables(matches: &[Match], exact: &[Work]) -> Vec<Text> {
         "DUE",
         "NEED",
         "GROUP",
+        "WAITS FOR",
         "REASON",
     ];
+    let of_late = ["LATE EVENT", "WORKFLOW", "NAME", "CAME", "NEED", "GROUP", "CAUSE"];
     let of_messages = ["MESSAGE", "STATE", "OF", "IN", "SINCE", "NEED", "GROUP", "NOTE", "CAUSE"];
     let exact: Vec<_> = exact.iter().map(|work| [work.to_text()]).collect();
     let mut tables = Vec::new();
     tables.extend((!exact.is_empty()).then(|| output::table(Some(["FOUND BY ITS KEY"]), exact)));
     tables.extend((!tokens.is_empty()).then(|| output::table(Some(of_tokens), tokens)));
     tables.extend((!workflows.is_empty()).then(|| output::table(Some(of_workflows), workflows)));
+    tables.extend((!late.is_empty()).then(|| output::table(Some(of_late), late)));
     tables.extend((!messages.is_empty()).then(|| output::table(Some(of_messages), messages)));
     tables
 }
@@ -73,7 +78,7 @@ fn of_token(it: &Match, token: &TokenSummary) -> [String; 9] {
     ]
 }
 
-fn of_workflow(it: &Match, list: List, workflow: &Summary) -> [String; 11] {
+fn of_workflow(it: &Match, list: List, workflow: &Summary) -> [String; 12] {
     [
         workflow.workflow.clone(),
         or(workflow.name.as_deref(), "?"),
@@ -85,7 +90,28 @@ fn of_workflow(it: &Match, list: List, workflow: &Summary) -> [String; 11] {
         when(workflow.due),
         need(it),
         it.group.clone(),
+        workflow.waits_for.as_ref().map_or_else(|| "-".to_owned(), |on| waits(on, workflow.other_waits)),
         or(workflow.reason.as_deref(), ""),
+    ]
+}
+
+/// `event:paid since 2h, until in 3d (+2)`.
+fn waits(on: &Awaited, others: u32) -> String {
+    let now = output::now();
+    let (since, until) = (output::relative(on.since, now), output::relative(on.until, now));
+    let others = if others == 0 { String::new() } else { format!(" (+{others})") };
+    format!("{on} since {since}, until {until}{others}")
+}
+
+fn of_late_event(it: &Match) -> [String; 7] {
+    [
+        or(it.event.as_deref(), "?"),
+        it.work.key().to_owned(),
+        or(it.name.as_deref(), "?"),
+        when(it.since),
+        need(it),
+        it.group.clone(),
+        or(it.cause.as_deref(), ""),
     ]
 }
 
@@ -170,7 +196,10 @@ fn row_to_json(it: &Match) -> Value {
             "since": time(workflow.since),
             "due": time(workflow.due),
             "reason": workflow.reason,
+            "waitsFor": workflow.waits_for,
+            "otherWaits": workflow.other_waits,
         }),
+        _ if it.event.is_some() => json!({ "workflow": it.work.key() }),
         _ => json!({ "id": it.work.short_id() }),
     };
     if let (Value::Object(row), Value::Object(own)) = (&mut row, own) {

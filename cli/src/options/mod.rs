@@ -20,7 +20,7 @@ pub(crate) use duration::{Kept, duration};
 pub(crate) use moment::moment;
 pub(crate) use operator::{Act, By};
 pub(crate) use place::Place;
-pub(crate) use result::result;
+pub(crate) use result::{result, value};
 pub(crate) use seen::Seen;
 pub(crate) use select::{Needs, Selection};
 

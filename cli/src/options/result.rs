@@ -10,14 +10,23 @@ use crate::exit::Exit;
 
 /// Reads the value of `--result`.
 pub(crate) fn result(text: &str) -> Result<Value, Exit> {
+    read("--result", text)
+}
+
+/// Reads the value of `--value`.
+pub(crate) fn value(text: &str) -> Result<Value, Exit> {
+    read("--value", text)
+}
+
+fn read(option: &str, text: &str) -> Result<Value, Exit> {
     serde_json::from_str::<Unambiguous>(text).map(|read| read.0).map_err(|error| {
         let advice = if error.is_data() {
-            "name each member once"
+            "name each member once".to_owned()
         } else {
-            "a string needs quotes, as in --result '\"sent\"'"
+            format!("a string needs quotes, as in {option} '\"sent\"'")
         };
         let what = if error.is_data() { "is not clear" } else { "is not JSON" };
-        Exit::say(Exit::USAGE, format!("--result {what}: {error}; {advice}"))
+        Exit::say(Exit::USAGE, format!("{option} {what}: {error}; {advice}"))
     })
 }
 

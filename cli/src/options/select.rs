@@ -77,7 +77,7 @@ pub(crate) struct Selection {
 #[command(next_help_heading = "Selection")]
 pub(crate) struct Needs {
     /// Select records that need an operator for this reason: inDoubt, quarantined, dead, held,
-    /// overdue, undriven, unsent or failing.
+    /// late, overdue, undriven, unsent or failing.
     #[arg(long, value_name = "NEED", value_parser = need)]
     pub(crate) need: Option<Need>,
 
@@ -195,7 +195,7 @@ impl Kind {
     const fn of_need(need: Option<Need>) -> &'static [Self] {
         match need {
             Some(Need::InDoubt | Need::Held | Need::Overdue) => &[Self::Tokens],
-            Some(Need::Quarantined | Need::Undriven | Need::Failing) => &[Self::Workflows],
+            Some(Need::Quarantined | Need::Undriven | Need::Failing | Need::Late) => &[Self::Workflows],
             Some(Need::Dead | Need::Unsent) => &[Self::Messages],
             _ => &Self::ALL,
         }

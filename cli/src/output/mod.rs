@@ -140,6 +140,13 @@ pub(crate) fn shortened(json: &str, shown: usize) -> String {
     }
 }
 
+/// The step or the event of a workflow, behind what an act or a happening is of: ` step pay`,
+/// ` event:paid`.
+pub(crate) fn part(step: Option<&str>) -> String {
+    let kind = |step: &str| if step.starts_with("event:") { "" } else { "step " };
+    step.map(|step| format!(" {}{step}", kind(step))).unwrap_or_default()
+}
+
 /// The shards that a listing read, and what to do if there may be more.
 pub(crate) fn shards_read(shards: u16) -> String {
     match shards {

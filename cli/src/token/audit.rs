@@ -144,11 +144,13 @@ fn print_table(acts: &[Shown], with_results: bool) {
         }
         if let (Some(at), Some(given)) = (act.at, given) {
             let given = output::shortened(&given.to_string(), 500);
-            let is_given = matches!(
-                act.resolution,
-                Some(Resolution::Resolved | Resolution::Corrected | Resolution::Skipped)
-            );
-            let what = if is_given { "gave this result" } else { "found this result" };
+            let what = match act.resolution {
+                Some(Resolution::Signalled) => "gave this event",
+                Some(Resolution::Resolved | Resolution::Corrected | Resolution::Skipped) => {
+                    "gave this result"
+                }
+                _ => "found this result",
+            };
             output::print("");
             output::print(format_args!("{}  {what}: {}", output::time(at), given));
         }
@@ -157,8 +159,7 @@ fn print_table(acts: &[Shown], with_results: bool) {
 
 fn subject(act: &AuditRecord) -> String {
     let kind = if act.is_of_workflow { "workflow" } else { "token" };
-    let step = act.step.as_ref().map(|step| format!(" step {step}")).unwrap_or_default();
-    format!("{kind} {}{step}", act.key)
+    format!("{kind} {}{}", act.key, output::part(act.step.as_deref()))
 }
 
 fn print_json(found: &Acts, with_workflows: bool) {

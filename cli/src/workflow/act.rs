@@ -2,7 +2,7 @@
 //! on the workflow as it was shown.
 
 use clap::Args;
-use locker::operator::{Act, Part};
+use locker::operator::{Act, Part, Verb};
 use locker::workflow::{View, Workflows};
 use locker::{Intervened, Operator};
 use serde_json::json;
@@ -31,7 +31,7 @@ pub(super) struct Change {
 /// The step of a verb that needs one.
 #[derive(Debug, Args)]
 pub(super) struct Step {
-    /// Name of the step.
+    /// Name of the step; or event:NAME of a late event to skip.
     #[arg(long = "step", value_name = "STEP")]
     name: String,
 
@@ -69,11 +69,13 @@ impl Acting<'_> {
             Acted::DryRun(exit) => Ok(exit),
             Acted::Ran(Intervened::Done) => {
                 let step = act.step.map(|step| format!(" {step} of")).unwrap_or_default();
-                let end = match past {
-                    "closed" => " as it is",
-                    _ => "; a completer continues it",
+                let sentence = match (past, act.verb) {
+                    ("closed", _) => format!("closed {said} as it is"),
+                    (_, Verb::Signal) => format!("gave{} to {said}", step.trim_end_matches(" of")),
+                    _ if step.starts_with(" event:") => format!("{past}{step} {said}"),
+                    _ => format!("{past}{step} {said}; a completer continues it"),
                 };
-                self.told(change, format!("{past}{step} {said}{end}")).await
+                self.told(change, sentence).await
             }
             Acted::Ran(_) => Err(Exit::say(
                 Exit::CHANGED,

@@ -46,15 +46,34 @@ pub(crate) struct Resolve {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Signal {
+    #[command(flatten)]
+    change: Change,
+
+    /// Name of the event, such as paid, or paid#7.
+    #[arg(long, value_name = "EVENT")]
+    event: String,
+
+    /// Value of the event, as JSON.
+    #[arg(long, value_name = "JSON")]
+    value: String,
+
+    /// Id by which the sender knows the event: if the sender sends it, too, it is not a second
+    /// event.
+    #[arg(long = "id", value_name = "ID")]
+    event_id: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Correct {
     #[command(flatten)]
     change: Change,
 
-    /// Name of the step.
+    /// Name of the step, or event:NAME.
     #[arg(long, value_name = "STEP")]
     step: String,
 
-    /// Result of the step, as JSON.
+    /// Result of the step or value of the event, as JSON.
     #[arg(long, value_name = "JSON")]
     result: String,
 }
@@ -106,6 +125,14 @@ impl Resolve {
     pub(super) async fn run(&self, acting: &Acting<'_>) -> Result<Exit, Exit> {
         let act = self.step.of(Act::resolve(options::result(&self.result)?));
         acting.act(&self.change, act, "resolved").await
+    }
+}
+
+impl Signal {
+    pub(super) async fn run(&self, acting: &Acting<'_>) -> Result<Exit, Exit> {
+        let act = Act::signal(&self.event, options::value(&self.value)?);
+        let act = self.event_id.iter().fold(act, Act::event_id);
+        acting.act(&self.change, act, "gave").await
     }
 }
 

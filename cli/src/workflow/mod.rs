@@ -20,11 +20,15 @@ pub(crate) enum Verb {
     Show(show::Show),
     /// Retry a workflow, with a new count of attempts; or one of its steps.
     Retry(change::Retry),
-    /// Continue without a step: its result is null, which the code has to accept.
+    /// Continue without a step: its result is null, which the code has to accept. Or handle a late
+    /// event without its compensation.
     Skip(change::Skip),
     /// Record the result of a step that failed or is in doubt.
     Resolve(change::Resolve),
-    /// Correct a recorded result that an operator gave, or that the code cannot read.
+    /// Give a workflow an event, such as an approval, as its sender does.
+    Signal(change::Signal),
+    /// Correct a recorded result that an operator gave, or a result or an event that the code
+    /// cannot read.
     Correct(change::Correct),
     /// Compensate the steps of an unfinished workflow that completed or are in doubt, in reverse.
     Compensate(change::Compensate),
@@ -50,6 +54,7 @@ pub(crate) async fn run(connection: &Connection, verb: Verb, output: Output) -> 
         Verb::Retry(retry) => retry.run(&acting).await,
         Verb::Skip(skip) => skip.run(&acting).await,
         Verb::Resolve(resolve) => resolve.run(&acting).await,
+        Verb::Signal(signal) => signal.run(&acting).await,
         Verb::Correct(correct) => correct.run(&acting).await,
         Verb::Compensate(compensate) => compensate.run(&acting).await,
         Verb::Close(close) => close.run(&acting).await,

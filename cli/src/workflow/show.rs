@@ -4,7 +4,7 @@
 use chrono::{DateTime, Utc};
 use clap::Args;
 use locker::operator::{Part, Timeline};
-use locker::workflow::{List, StepKind, StepView, View};
+use locker::workflow::{EventView, List, StepKind, StepView, View};
 use locker::{Intervention, Work};
 use serde_json::{Value, json};
 
@@ -93,6 +93,20 @@ pub(super) fn to_json(view: &View, content: bool) -> Value {
             "operator": operator(step.intervention()),
         })
     };
+    let event = |event: &EventView| {
+        json!({
+            "event": event.name(),
+            "state": event.state().as_str(),
+            "since": event.since().map(output::time),
+            "until": event.until().map(output::time),
+            "arrived": event.arrived().map(output::time),
+            "id": event.id(),
+            "cause": event.cause(),
+            "compensation": event.compensation(),
+            "value": shown(event.value().map(parsed)),
+            "operator": operator(event.intervention()),
+        })
+    };
     let messages: Vec<_> = view
         .messages()
         .iter()
@@ -125,7 +139,9 @@ pub(super) fn to_json(view: &View, content: bool) -> Value {
         "result": shown(view.result().map(parsed)),
         "within": view.within().map(Work::to_text),
         "operator": operator(view.intervention()),
+        "waits": view.waits(),
         "steps": view.steps().iter().map(step).collect::<Vec<_>>(),
+        "events": view.events().iter().map(event).collect::<Vec<_>>(),
         "messages": messages,
     })
 }
@@ -148,6 +164,10 @@ fn print(view: &View, input: Option<&str>, content: bool) {
     }
     rows.extend(view.locked_by().map(|owner| ("driven by", owner.to_owned())));
     rows.extend(view.reason().map(|reason| ("reason", reason.to_owned())));
+    rows.extend(view.waits().iter().map(|on| {
+        let (since, until) = (output::relative(on.since, now), when(on.until));
+        ("waits for", format!("{on} since {since}, until {until}"))
+    }));
     rows.extend(view.ended().map(|at| ("ended", when(at))));
     rows.extend(view.within().map(|work| ("begun inside", work.to_text())));
     let long = |json: &str| output::shortened(json, 500);
@@ -164,6 +184,15 @@ fn print(view: &View, input: Option<&str>, content: bool) {
         let header = ["STEP", "KIND", "STATE", "STARTED", "ENDED", "COMPENSATION", last];
         output::print(output::table(Some(header), view.steps().iter().map(|step| row(step, content))));
     }
+    if !view.events().is_empty() {
+        output::print("");
+        let last = if content { "VALUE" } else { "ID" };
+        let header = ["EVENT", "STATE", "SINCE", "UNTIL", "CAME", "CAUSE", "COMPENSATION", last];
+        output::print(output::table(
+            Some(header),
+            view.events().iter().map(|event| of_event(event, content)),
+        ));
+    }
     if !view.messages().is_empty() {
         output::print("");
         let rows = view.messages().iter().map(|message| {
@@ -179,9 +208,21 @@ fn print(view: &View, input: Option<&str>, content: bool) {
     }
 }
 
-/// The time that a timer recorded.
-fn recorded(step: &StepView) -> Option<DateTime<Utc>> {
-    DateTime::from_timestamp_millis(step.result()?.parse().ok()?)
+fn of_event(event: &EventView, content: bool) -> [String; 8] {
+    let now = output::now();
+    let when = |at: Option<DateTime<Utc>>| at.map_or_else(|| "-".to_owned(), |at| output::relative(at, now));
+    let or = |text: Option<&str>| text.unwrap_or("-").to_owned();
+    let value = || output::shortened(&event.value().unwrap_or_default(), 80);
+    [
+        event.name(),
+        event.state().as_str().to_owned(),
+        when(event.since()),
+        when(event.until()),
+        when(event.arrived()),
+        or(event.cause()),
+        or(event.compensation()),
+        if content { value() } else { or(event.id()) },
+    ]
 }
 
 fn row(step: &StepView, content: bool) -> [String; 7] {
@@ -203,7 +244,7 @@ fn row(step: &StepView, content: bool) -> [String; 7] {
         } else {
             match step.kind() {
                 StepKind::Atomic => "-".to_owned(),
-                StepKind::Timer => recorded(step).map_or_else(|| "-".to_owned(), output::time),
+                StepKind::Timer => step.recorded_time().map_or_else(|| "-".to_owned(), output::time),
                 _ => step.idempotency_key(),
             }
         },

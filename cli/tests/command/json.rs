@@ -32,7 +32,7 @@ impl Workflow for Stuck {
 
 /// A call of every verb that does what it is asked, on records that are there for it. `{}` is the
 /// revision that the call before it printed.
-const CALLS: [&str; 35] = [
+const CALLS: [&str; 36] = [
     "table create",
     "table check",
     "workflow table create",
@@ -51,6 +51,7 @@ const CALLS: [&str; 35] = [
     "audit",
     "ls workflows",
     "workflow show shown",
+    "workflow signal shown --event paid --value 17 --reason x",
     "workflow retry retried --reason x",
     "workflow skip skipped --step call --reason x",
     "workflow resolve resolved --step call --result \"\" --reason x",

@@ -13,6 +13,7 @@ mod dead_correct;
 mod dead_file;
 mod dead_import;
 mod dead_said;
+mod events;
 mod fingerprint;
 mod guide;
 mod history;

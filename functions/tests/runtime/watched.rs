@@ -106,6 +106,7 @@ fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
                 | "failingWorkflows"
                 | "unfinishedWorkflows"
                 | "workflowsWithoutCode"
+                | "lateEvents"
                 | "completerFinished" => "completer",
                 "reaperFinished" => "reaper",
                 "relayFinished" | "oldestUnsentMessage" | "oldestWaitingMessage" | "deadMessages" => "relay",
@@ -146,6 +147,7 @@ fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
         "failingWorkflows",
         "unfinishedWorkflows",
         "workflowsWithoutCode",
+        "lateEvents",
         "completerFinished",
         "reaperFinished",
         "relayFinished",

@@ -3,6 +3,8 @@
 use chrono::{DateTime, Utc};
 
 use super::lists::Reading;
+#[cfg(feature = "workflow")]
+use super::rule::Events;
 use super::rule::Runs;
 use crate::session::Session;
 use crate::token::Locker;
@@ -32,6 +34,8 @@ pub struct Console {
     #[cfg(feature = "workflow")]
     pub(super) workflows: Option<Workflows>,
     pub(super) runs: Option<Runs>,
+    #[cfg(feature = "workflow")]
+    pub(super) events: Events,
     limit: Option<usize>,
     pub(super) deadline: Option<DateTime<Utc>>,
 }
@@ -46,6 +50,8 @@ impl Console {
             #[cfg(feature = "workflow")]
             workflows: None,
             runs: None,
+            #[cfg(feature = "workflow")]
+            events: Events::new(),
             limit: None,
             deadline: None,
         }

@@ -76,6 +76,8 @@ pub struct Filter {
     tokens: Option<Vec<TokenState>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     workflows: Option<Vec<List>>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    late_events: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     messages: Option<Vec<MessageState>>,
 }
@@ -166,7 +168,8 @@ impl Filter {
         self
     }
 
-    /// Selects items that contain this text in their key, group, name, topic, cause or owner.
+    /// Selects items that contain this text in their key, group, name, event, topic, cause or
+    /// owner.
     ///
     /// If an item was begun inside other work, the key of that work is searched, too.
     pub fn text(mut self, text: impl Into<String>) -> Self {
@@ -224,6 +227,12 @@ impl Filter {
         self
     }
 
+    /// Selects only late events: see [`only_tokens`](Self::only_tokens).
+    pub const fn only_late_events(mut self) -> Self {
+        self.late_events = true;
+        self
+    }
+
     /// Selects only messages in these states: see [`only_tokens`](Self::only_tokens).
     pub fn only_messages(mut self, states: impl IntoIterator<Item = MessageState>) -> Self {
         self.messages = Some(states.into_iter().collect());
@@ -260,7 +269,12 @@ impl Filter {
 
     /// The same filter, but only for messages in these states.
     pub(super) fn for_messages(&self, states: Vec<MessageState>) -> Self {
-        Self { tokens: None, workflows: None, messages: Some(states), ..self.clone() }
+        Self { tokens: None, workflows: None, late_events: false, messages: Some(states), ..self.clone() }
+    }
+
+    /// The same filter, but only for late events.
+    pub(super) fn for_late_events(&self) -> Self {
+        Self { tokens: None, workflows: None, late_events: true, messages: None, ..self.clone() }
     }
 
     /// Returns whether an item fits at this time.
@@ -297,7 +311,8 @@ impl Filter {
 
     /// The lists that contain everything that may fit.
     pub(super) fn lists(&self) -> Lists {
-        let names_lists = self.tokens.is_some() || self.workflows.is_some() || self.messages.is_some();
+        let names_lists =
+            self.tokens.is_some() || self.workflows.is_some() || self.messages.is_some() || self.late_events;
         let tokens = match &self.tokens {
             _ if !self.may_fit_tokens() => Vec::new(),
             Some(states) => states.iter().filter_map(|state| self.list_of(*state)).collect(),
@@ -319,7 +334,10 @@ impl Filter {
             None if names_lists => Vec::new(),
             None => vec![MessageState::Dead, MessageState::Waiting, MessageState::Unsent],
         };
-        Lists { tokens, workflows, messages, ..Lists::default() }
+        let is_need = matches!(self.need, None | Some(Need::Late));
+        let late_events =
+            self.may_fit_workflows() && is_need && !self.due && (self.late_events || !names_lists);
+        Lists { tokens, workflows, late_events, messages, ..Lists::default() }
     }
 
     const fn list_of(&self, state: TokenState) -> Option<TokenList> {
@@ -366,6 +384,7 @@ fn mentions(it: &Match, text: &str) -> bool {
     let texts = [
         Some(it.work.key()),
         it.name.as_deref(),
+        it.event.as_deref(),
         it.topic.as_deref(),
         it.cause.as_deref(),
         it.owner.as_deref(),
@@ -389,6 +408,7 @@ impl fmt::Display for Filter {
             self.due.then(|| "due".to_owned()),
             only("tokens", self.tokens.as_ref(), |state| state.as_str()),
             only("workflows", self.workflows.as_ref(), |list| list.as_str()),
+            self.late_events.then(|| "late events".to_owned()),
             only("messages", self.messages.as_ref(), |state| state.as_str()),
             text("group", &self.group),
             text("workflows named", &self.workflow),

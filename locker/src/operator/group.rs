@@ -23,6 +23,9 @@ pub enum Need {
     Dead,
     /// A held token: its failure waits for an operator.
     Held,
+    /// A late event: it came after its time, a cancel or the end of its workflow, was not read
+    /// before the end, or its name had another event. It changes nothing.
+    Late,
     /// A token in progress past its due time: its owner is late, or has crashed.
     Overdue,
     /// A workflow that has been due for 15 minutes: no completer runs, or it cannot keep up.
@@ -38,11 +41,12 @@ pub enum Need {
 
 impl Need {
     /// All needs, the most urgent first.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::InDoubt,
         Self::Quarantined,
         Self::Dead,
         Self::Held,
+        Self::Late,
         Self::Overdue,
         Self::Undriven,
         Self::Unsent,
@@ -66,6 +70,7 @@ impl Need {
             Self::Undriven => "undriven",
             Self::Unsent => "unsent",
             Self::Failing => "failing",
+            Self::Late => "late",
         }
     }
 }

@@ -18,7 +18,8 @@ const MOST_ROWS: u64 = 200_000;
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Listing {
-    /// The matches: tokens, then workflows, then messages; each list is sorted by due time.
+    /// The matches: tokens, then workflows, then late events, then messages; each list is sorted by
+    /// due time.
     pub matches: Vec<Match>,
     /// Whether everything was read. **If not, more may fit.**
     pub finished: bool,
@@ -33,10 +34,11 @@ impl Console {
     /// Lists the tokens, workflows and messages that fit a filter.
     ///
     /// The index contains tokens that are in progress, overdue, in doubt or held; workflows that
-    /// are unfinished, failing or in quarantine; and messages that are stored. Finished workflows
-    /// and archived messages are read if the [filter](Filter) asks for them. A token with an answer
-    /// is in no list: [`get`](Self::get) reads it by its key. With a [need](Filter::need), only
-    /// tokens that need an operator are read, and not every token in progress.
+    /// are unfinished, failing or in quarantine; late events; and messages that are stored.
+    /// Finished workflows and archived messages are read if the [filter](Filter) asks for them. A
+    /// token with an answer is in no list: [`get`](Self::get) reads it by its key. With a
+    /// [need](Filter::need), only tokens that need an operator are read, and not every token in
+    /// progress.
     ///
     /// # Errors
     ///
@@ -74,7 +76,7 @@ impl Console {
         self.read(&filter.lists(), &mut reading, |it| matches.push(it)).await?;
         // An item that moves to another list during the reading is in both.
         let mut seen = HashSet::new();
-        matches.retain(|it: &Match| seen.insert(it.work.clone()));
+        matches.retain(|it: &Match| seen.insert((it.work.clone(), it.event.clone())));
         Ok(Listing {
             matches,
             finished: reading.finished,

@@ -29,6 +29,8 @@ pub(super) struct Lists {
     pub(super) workflows: Vec<List>,
     /// Read only the unfinished workflows that have been due for this long.
     pub(super) unfinished_due_for: Option<Duration>,
+    /// Late events that nobody has handled.
+    pub(super) late_events: bool,
     pub(super) messages: Vec<MessageState>,
     /// Read the last run of each scheduled function of the tables.
     pub(super) runs: bool,
@@ -82,7 +84,7 @@ impl Default for Reading<'_> {
 
 impl Reading<'_> {
     /// Passes on the value of a request. An error after a success stops the reading and is kept.
-    fn value<T>(&mut self, read: Result<T, Error>) -> Result<Option<T>, Error> {
+    pub(super) fn value<T>(&mut self, read: Result<T, Error>) -> Result<Option<T>, Error> {
         match read {
             Ok(value) => {
                 self.any = true;

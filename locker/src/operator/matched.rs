@@ -29,6 +29,10 @@ pub struct Match {
     ///
     /// `None` for a token and for a message to be sent.
     pub name: Option<String>,
+    /// The late event of a workflow, such as `event:paid`. A skip of this step handles it. `None`:
+    /// it is no late event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event: Option<String>,
     /// The topic of a message. `None` for a token and a workflow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic: Option<String>,
@@ -58,7 +62,7 @@ pub struct Match {
     pub owner: Option<String>,
     /// The work that it was begun inside.
     pub within: Option<Work>,
-    /// The entry of the index, with the fields that only its kind has.
+    /// The entry of the index, with the fields that only its kind has. `None` for a late event.
     #[serde(skip)]
     pub entry: Option<IndexEntry>,
 }
@@ -83,6 +87,7 @@ impl Match {
         Self {
             work,
             name: None,
+            event: None,
             topic: None,
             state: None,
             note: None,
@@ -125,6 +130,7 @@ impl Match {
             (Some(IndexEntry::Token(read)), Some(IndexEntry::Token(listed))) => {
                 listed.revision.is_none() || read.revision == listed.revision
             }
+            (None, None) => (&self.event, self.since) == (&listed.event, listed.since),
             (read, listed) => read == listed,
         }
     }

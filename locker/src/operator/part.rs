@@ -83,23 +83,32 @@ impl Part {
         }
     }
 
-    /// The last act of an operator on the record.
-    pub(super) fn intervention(&self) -> Option<&Intervention> {
+    /// The last act of an operator on the record, or on this event of it.
+    #[cfg_attr(not(feature = "workflow"), allow(unused_variables, reason = "workflows have events"))]
+    pub(super) fn intervention(&self, step: Option<&str>) -> Option<&Intervention> {
         match self {
             Self::Token(record) => record.intervention(),
             #[cfg(feature = "workflow")]
-            Self::Workflow(view) => view.intervention(),
+            Self::Workflow(view) => match step.and_then(|step| view.event(step)) {
+                Some(event) => event.intervention(),
+                None => view.intervention(),
+            },
             #[cfg(feature = "messages")]
             Self::Message(message) => message.intervention(),
         }
     }
 
-    /// The record in the form of a list. `None`: no list contains it in its state.
-    pub(super) fn as_match(&self, now: DateTime<Utc>) -> Option<Match> {
+    /// The record, or this event of it, in the form of a list. `None`: no list contains it in its
+    /// state.
+    #[cfg_attr(not(feature = "workflow"), allow(unused_variables, reason = "workflows have events"))]
+    pub(super) fn as_match(&self, event: Option<&str>, now: DateTime<Utc>) -> Option<Match> {
         match self {
             Self::Token(record) => tokens::match_of(record, now),
             #[cfg(feature = "workflow")]
-            Self::Workflow(view) => workflows::match_of(view, now),
+            Self::Workflow(view) => match event {
+                Some(event) => workflows::match_of_event(view, event),
+                None => workflows::match_of(view, now),
+            },
             #[cfg(feature = "messages")]
             Self::Message(message) => Some(messages::match_of(message, now)),
         }
@@ -217,9 +226,10 @@ pub enum Verb {
     Release,
     /// Lets a workflow, or its step, run again.
     Retry,
-    /// Continues without the step.
+    /// Continues without the step, or handles a late event.
     Skip,
-    /// Replaces a result that an operator set, or the body of a dead message.
+    /// Replaces a result that an operator set, the value of an event that the code cannot read, or
+    /// the body of a dead message.
     Correct,
     /// Compensates the steps of a workflow.
     Compensate,
@@ -227,6 +237,8 @@ pub enum Verb {
     Cancel,
     /// Ends a token or a workflow as it is.
     Close,
+    /// Gives an event to a workflow.
+    Signal,
     /// Sends or processes a dead message again.
     Redrive,
     /// Archives a dead message.
@@ -252,6 +264,7 @@ impl Verb {
             Self::Compensate => "compensate",
             Self::Cancel => "cancel",
             Self::Close => "close",
+            Self::Signal => "signal",
             Self::Redrive => "redrive",
             Self::Archive => "archive",
             Self::Restore => "restore",
@@ -270,10 +283,10 @@ impl Verb {
         self.is_only_for_messages() || matches!(self, Self::Correct)
     }
 
-    /// Returns whether the verb takes a result.
+    /// Returns whether the verb takes a result, or the value of an event.
     #[must_use]
     pub const fn takes_result(self) -> bool {
-        matches!(self, Self::Resolve | Self::Correct)
+        matches!(self, Self::Resolve | Self::Correct | Self::Signal)
     }
 }
 
@@ -292,7 +305,7 @@ pub struct Choice {
     pub verb: Verb,
     /// The token, the workflow or the message.
     pub of: Work,
-    /// The step, if the verb is for a step.
+    /// The step or the event, if the verb is for one.
     pub step: Option<String>,
     /// The revision as read. The act is to depend on it.
     pub revision: String,

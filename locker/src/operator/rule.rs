@@ -3,10 +3,14 @@
 //! Every path calls [`Console::judge`]: the single verb ([`Console::check`] and [`Console::act`]),
 //! the timeline, a plan, and the application of a plan.
 
+#[cfg(feature = "workflow")]
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
 use serde::Serialize;
+#[cfg(feature = "workflow")]
+use serde::de::DeserializeOwned;
 
 #[cfg(feature = "messages")]
 use super::subject::messages;
@@ -14,10 +18,16 @@ use super::subject::tokens;
 #[cfg(feature = "workflow")]
 use super::subject::workflows;
 use super::{Act, Console, Part};
+#[cfg(feature = "workflow")]
+use crate::core::answer::{self, AnswerError};
 use crate::core::argument::InvalidSetting;
+#[cfg(feature = "workflow")]
+use crate::core::name::EVENT_PREFIX;
 use crate::core::token::record::Record;
 use crate::error::Error;
 use crate::session::{Intervened, Operator};
+#[cfg(feature = "workflow")]
+use crate::workflow::Event;
 
 /// The effect of an act that is possible now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -98,6 +108,10 @@ pub(super) enum Scope {
     Many,
 }
 
+/// The types of events, by their names: whether a value is of the type.
+#[cfg(feature = "workflow")]
+pub(super) type Events = BTreeMap<String, fn(&str) -> Result<(), AnswerError>>;
+
 type IsRunning = dyn Fn(&Record) -> Option<bool> + Send + Sync;
 
 /// The closure that returns whether the work of a token is running.
@@ -171,8 +185,8 @@ impl Console {
     ///
     /// # Cost
     ///
-    /// 1 transaction: 4 write units, and 2 or 3 for the index. A step adds 2 write units; a discard
-    /// of a message that was received adds 1 read and 2 write units.
+    /// 1 transaction: 4 write units, and 2 or 3 for the index. A step, and an event that is given,
+    /// add 2 write units; a discard of a message that was received adds 1 read and 2 write units.
     ///
     /// # Crash window
     ///
@@ -183,6 +197,26 @@ impl Console {
             Ok(_) => self.write(part, act, operator).await,
             Err(_) => Ok(Intervened::NotPossible),
         }
+    }
+
+    /// Sets the type of an event, by which the console checks the value of a signal.
+    ///
+    /// A value that is not of the type is refused. The type is that of all events of the kind:
+    /// `PAID` is also the type of `PAID.part(7)`. The value of an event without a type here is not
+    /// checked, and [`check`](Self::check) states it.
+    #[cfg(feature = "workflow")]
+    pub fn event<T: DeserializeOwned>(mut self, event: &Event<T>) -> Self {
+        self.events.insert(event.name().to_owned(), |json| answer::from_json::<T>(json).map(drop));
+        self
+    }
+
+    /// Whether the code can read the value that an act gives to an event. `None`: that is unknown.
+    #[cfg(feature = "workflow")]
+    fn reads(&self, act: &Act) -> Option<Result<(), AnswerError>> {
+        let name = act.step.as_deref()?.strip_prefix(EVENT_PREFIX)?;
+        let kind = name.split(['#', ' ']).next().unwrap_or(name);
+        let reads = self.events.get(name).or_else(|| self.events.get(kind))?;
+        Some(reads(&act.result.as_ref()?.to_string()))
     }
 
     /// Whether the work of a token is running, if the caller knows it.
@@ -201,7 +235,8 @@ impl Console {
             }
             #[cfg(feature = "workflow")]
             Part::Workflow(view) => {
-                workflows::judge(self.workflows.as_ref().ok_or_else(no_table)?, view, act, scope)
+                let workflows = self.workflows.as_ref().ok_or_else(no_table)?;
+                workflows::judge(workflows, view, act, scope, self.reads(act))
             }
             #[cfg(feature = "messages")]
             Part::Message(message) => {

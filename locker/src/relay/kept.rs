@@ -78,6 +78,7 @@ async fn read_list(
             due_before: None,
             due_from: None,
             between: None,
+            waits: false,
         };
         let (mut rows, mut from) = (Vec::new(), None);
         for _ in 0..pages {

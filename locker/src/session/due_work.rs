@@ -403,6 +403,7 @@ impl<'a> Lists<'a> {
             due_before: self.due_before,
             due_from: None,
             between: self.between.clone(),
+            waits: false,
         };
         let until = self.session.until(self.deadline);
         Box::pin(self.session.store().list(&query, from, PAGE, until)).await

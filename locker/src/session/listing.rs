@@ -30,6 +30,8 @@ pub struct ListBuilder<T> {
     /// Show only what has been due for this long.
     due_for: Option<Duration>,
     due_from: Option<DateTime<Utc>>,
+    /// Show only what waits for an event or a timer.
+    waits: bool,
     limit: usize,
     deadline: Option<DateTime<Utc>>,
     from: Option<Cursor>,
@@ -108,6 +110,7 @@ impl<T> ListBuilder<T> {
             also: &[],
             due_for: None,
             due_from: None,
+            waits: false,
             limit,
             deadline: None,
             from: None,
@@ -139,6 +142,13 @@ impl<T> ListBuilder<T> {
         self
     }
 
+    /// Show only what waits for an event or a timer.
+    #[cfg(feature = "workflow")]
+    pub(crate) const fn that_wait(mut self) -> Self {
+        self.waits = true;
+        self
+    }
+
     /// List at most this many entries.
     pub const fn limit(mut self, entries: usize) -> Self {
         self.limit = entries;
@@ -157,7 +167,7 @@ impl<T> ListBuilder<T> {
         self
     }
 
-    /// Count the entries, no further than `limit`.
+    /// Count the entries, and read no more than `limit` of them.
     ///
     /// # Errors
     ///
@@ -187,6 +197,7 @@ impl<T> ListBuilder<T> {
             due_before: self.due_for.map(|late| time::before(self.session.now(), late)),
             due_from: self.due_from,
             between: None,
+            waits: self.waits,
         }
     }
 }

@@ -85,6 +85,9 @@ const NEWER: &str = "attribute_not_exists(#workflow) OR #number < :number";
 
 const FOLLOWS: &str = "#number = :previous";
 
+/// A filter: the code of the workflow waits for an event or a timer.
+pub(super) const WAITS: &str = "attribute_exists(#step)";
+
 /// A condition by itself: of a query, or on an item that a transaction checks and does not write.
 #[derive(Debug)]
 pub(crate) struct Condition {
@@ -475,7 +478,7 @@ impl Set {
 
 /// The attribute names that an expression uses. Each is written as `#` and its own name, which
 /// avoids DynamoDB's reserved words.
-fn names(expression: &str) -> impl Iterator<Item = (String, String)> + '_ {
+pub(super) fn names(expression: &str) -> impl Iterator<Item = (String, String)> + '_ {
     memchr_iter(b'#', expression.as_bytes()).map(|start| {
         let name = &expression[start + 1..];
         let length = name.bytes().position(|byte| !byte.is_ascii_alphanumeric()).unwrap_or(name.len());

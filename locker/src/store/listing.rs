@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 
 use super::exchange::Failure;
-use super::expression::Condition;
+use super::expression::{self, Condition, WAITS};
 use super::item::{Item, text};
 use super::schema::Layout;
 use super::schema::attribute as a;
@@ -37,6 +37,8 @@ pub(crate) struct Query {
     /// Only what has a sort key from the first to the second, both included. The times are not
     /// asked for then.
     pub(crate) between: Option<(String, String)>,
+    /// Only what waits for an event or a timer. Other entries are read, and not returned.
+    pub(crate) waits: bool,
 }
 
 /// One entry of the index of either table. The keys of table and index are always there, as text;
@@ -116,6 +118,7 @@ struct Ask<'a> {
     due_before: Option<DateTime<Utc>>,
     due_from: Option<DateTime<Utc>>,
     between: Option<&'a (String, String)>,
+    waits: bool,
     limit: usize,
     select: Select,
 }
@@ -123,8 +126,8 @@ struct Ask<'a> {
 impl Query {
     fn ask<'a>(&'a self, status: &'a str, limit: usize, select: Select) -> Ask<'a> {
         let (due_before, due_from) = (self.due_before, self.due_from);
-        let between = self.between.as_ref();
-        Ask { layout: self.layout, status, due_before, due_from, between, limit, select }
+        let (between, waits) = (self.between.as_ref(), self.waits);
+        Ask { layout: self.layout, status, due_before, due_from, between, waits, limit, select }
     }
 }
 
@@ -197,24 +200,25 @@ impl Store {
         Ok((ahead, read))
     }
 
-    /// How many entries there are, counting no further than `limit`. The flag says whether that is
-    /// all.
+    /// How many entries there are, reading no more than `limit`. The flag says whether that is all.
     pub(crate) async fn count(
         &self,
         query: &Query,
         limit: usize,
         until: Until,
     ) -> Result<(usize, bool), Error> {
-        let mut count = 0;
+        // An entry that is read and does not count costs the same.
+        let (mut count, mut read) = (0, 0);
         for status in &query.statuses {
             let mut start = None;
             loop {
-                if count >= limit {
+                if read >= limit {
                     return Ok((count, false));
                 }
-                let ask = query.ask(status, limit - count, Select::Count);
+                let ask = query.ask(status, limit - read, Select::Count);
                 let output = self.ask(&ask, start, until).await?;
                 count += usize::try_from(output.count).unwrap_or_default();
+                read += usize::try_from(output.scanned_count).unwrap_or_default();
                 start = output.last_evaluated_key;
                 if start.is_none() {
                     break;
@@ -234,15 +238,18 @@ impl Store {
         start: Option<Item>,
     ) -> Result<(QueryOutput, Option<ConsumedCapacity>), Failure> {
         let due = ask.layout.due;
-        let Condition { expression, names, values } = match ask.between {
+        let Condition { expression, mut names, values } = match ask.between {
             Some(between) => Condition::listed_between(ask.status, due, between),
             None => Condition::listed(ask.status, due, ask.due_from, ask.due_before),
         };
+        let filter = ask.waits.then_some(WAITS);
+        names.extend(filter.into_iter().flat_map(expression::names));
         let query = self
             .client
             .query()
             .table_name(&self.table)
             .index_name(a::BY_STATUS)
+            .set_filter_expression(filter.map(str::to_owned))
             .select(ask.select.clone())
             .key_condition_expression(expression)
             .set_expression_attribute_names(Some(names))

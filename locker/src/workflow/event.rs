@@ -248,8 +248,7 @@ impl Flow {
             match record {
                 (Reached::Wait(until), record) => {
                     let since = record.wait.as_ref().map_or(until, |wait| wait.since);
-                    let on = Awaited { name: record.id.shown(), since };
-                    return Err(StopKind::Awaits { until, on });
+                    return Err(StopKind::Awaits(Awaited { name: record.id.shown(), since, until }));
                 }
                 (Reached::Take, record) => {
                     // A value that the code cannot read must stay `given`, so it is decoded first.

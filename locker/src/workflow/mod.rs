@@ -120,7 +120,12 @@ pub use driver::report::CompleterReport;
 pub use event::{Event, Wait};
 pub use flow::Flow;
 pub use limits::Limits;
+pub use operator::event::EventView;
+#[cfg(feature = "operator")]
+pub(crate) use operator::event::{NewEvent, is_event};
 pub use operator::list::Summary;
+#[cfg(feature = "operator")]
+pub(crate) use operator::list::{LateEvent, late_events, waiting};
 pub use operator::message::Message;
 pub use operator::sent::SentReport;
 pub use operator::view::{StepView, View};
@@ -140,7 +145,7 @@ pub use step::step::Step;
 pub use stop::{StepFailure, Stop};
 pub use workflows::{Builder, Workflows};
 
-pub use crate::core::workflow::event::Signalled;
-pub use crate::core::workflow::header::{FailedRuns, List, State};
+pub use crate::core::workflow::event::{EventState, Signalled};
+pub use crate::core::workflow::header::{Awaited, FailedRuns, List, State};
 pub use crate::core::workflow::step::{Reported, StepKind, StepState};
 pub use crate::store::workflow::{check_table, create_table};

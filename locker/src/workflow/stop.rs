@@ -150,17 +150,13 @@ pub(crate) enum StopKind {
         /// When it is resumed.
         until: DateTime<Utc>,
     },
-    /// The code waits for an event. See [`Flow::wait_for`](super::Flow::wait_for).
-    #[error("it waits for {} until {}", on.name, time::to_text(*until))]
-    Awaits {
-        /// When the wait ends.
-        until: DateTime<Utc>,
-        /// The event.
-        on: Awaited,
-    },
     /// The code ends this version of the key, and the next one starts with this input, as JSON.
     #[error("the workflow continues as the next version of its key")]
     Continue(Private<String>),
+    /// The code waits for an event or a timer. See [`Flow::wait_for`](super::Flow::wait_for) and
+    /// [`Flow::sleep`](super::Flow::sleep).
+    #[error("it waits for {_0} until {}", time::to_text(_0.until))]
+    Awaits(Awaited),
     /// The step was started, and its outcome is unknown.
     #[error("step {step} is in doubt: it may or may not have happened{}", because(cause))]
     InDoubt {
@@ -262,7 +258,7 @@ impl From<Stop> for Failure {
         match stop.kind() {
             StopKind::Later { .. }
             | StopKind::Waiting { .. }
-            | StopKind::Awaits { .. }
+            | StopKind::Awaits(_)
             | StopKind::Lost
             | StopKind::Again(_)
             | StopKind::Store(_) => Self::transient(text),
@@ -327,7 +323,7 @@ impl StopKind {
             }
             Self::Later { at, counts, retry_for, .. } => retry(*at, *counts, *retry_for),
             Self::Waiting { until } => NeedKind::Wait { until: *until, on: None },
-            Self::Awaits { until, on } => NeedKind::Wait { until: *until, on: Some(on.clone()) },
+            Self::Awaits(on) => NeedKind::Wait { until: on.until, on: Some(on.clone()) },
             Self::InDoubt { item, resolvable, retry_for, .. } => {
                 NeedKind::InDoubt { item: item.clone(), resolvable: *resolvable, retry_for: *retry_for }
             }
@@ -355,7 +351,7 @@ impl StopKind {
             self,
             Self::Later { .. }
                 | Self::Waiting { .. }
-                | Self::Awaits { .. }
+                | Self::Awaits(_)
                 | Self::InDoubt { .. }
                 | Self::Store(_)
         )

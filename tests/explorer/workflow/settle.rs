@@ -68,19 +68,20 @@ impl WorkflowRig {
     async fn must_be_reported(&self) {
         let expected = {
             let world = self.shared.world();
-            let is_in_quarantine = |row: &serde_json::Value| {
-                row["status"]["S"].as_str().unwrap_or_default().starts_with("quarantine")
+            let is_listed = |row: &serde_json::Value| {
+                let status = row["status"]["S"].as_str().unwrap_or_default();
+                status.starts_with("quarantine") || status.starts_with("late")
             };
-            world.memory.rows(WORKFLOWS).iter().filter(|row| is_in_quarantine(row) || is_kept(row)).count()
+            world.memory.rows(WORKFLOWS).iter().filter(|row| is_listed(row) || is_kept(row)).count()
         };
         let status = Console::new().workflows(&self.workflows[SETTLER]).status().await;
         let is_right = status.as_ref().is_ok_and(|status| {
-            let needs = [Need::Quarantined, Need::Dead, Need::Unsent];
+            let needs = [Need::Quarantined, Need::Dead, Need::Unsent, Need::Late];
             let only = status.groups.iter().all(|group| needs.contains(&group.need));
             only && status.finished && status.count() == expected
         });
         if !is_right {
-            let seen = format!("{expected} in quarantine, and reported as {status:?}");
+            let seen = format!("{expected} need an operator, and are reported as {status:?}");
             self.shared.world().violated(Invariant::Visible, seen);
         }
     }

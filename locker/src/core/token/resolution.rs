@@ -17,12 +17,15 @@ pub enum Resolution {
     Retried,
     /// Freed a step so that it runs again under another idempotency key.
     RetriedWithNewKey,
-    /// Completed a step without a result, or a compensation as one that found nothing.
+    /// Completed a step without a result, or a compensation as one that found nothing; or handled a
+    /// late event without its compensation.
     Skipped,
     /// Refused the start of a workflow or a step that had not started.
     Cancelled,
     /// Made a workflow compensate its steps.
     Compensated,
+    /// Gave an event to a workflow.
+    Signalled,
     /// Had a dead message sent, or handled by its consumer, again.
     Redriven,
     /// Set a dead message aside, and kept it.
@@ -36,7 +39,7 @@ pub enum Resolution {
 }
 
 impl Resolution {
-    const ALL: [Self; 14] = [
+    const ALL: [Self; 15] = [
         Self::Resolved,
         Self::Corrected,
         Self::Closed,
@@ -46,6 +49,7 @@ impl Resolution {
         Self::Skipped,
         Self::Cancelled,
         Self::Compensated,
+        Self::Signalled,
         Self::Redriven,
         Self::Archived,
         Self::Restored,
@@ -66,6 +70,7 @@ impl Resolution {
             Self::Skipped => "skipped",
             Self::Cancelled => "cancelled",
             Self::Compensated => "compensated",
+            Self::Signalled => "signalled",
             Self::Redriven => "redriven",
             Self::Archived => "archived",
             Self::Restored => "restored",
@@ -89,7 +94,7 @@ mod tests {
         assert_eq!(
             words.join(" "),
             "resolved corrected closed released retried retriedWithNewKey skipped cancelled compensated \
-             redriven archived restored discarded noted"
+             signalled redriven archived restored discarded noted"
         );
         assert_eq!(words.map(Resolution::named), Resolution::ALL.map(Some));
         assert_eq!(Resolution::named("undone"), None);

@@ -3,7 +3,7 @@
 
 use super::header::Header;
 use super::place::Place;
-use super::step::{RecordId, StepState};
+use super::step::RecordId;
 use crate::core::answer::Encoded;
 use crate::core::shard;
 use crate::core::token::record::Intervention;
@@ -17,8 +17,8 @@ const LARGEST: usize = 100_000;
 #[derive(Debug, Clone)]
 pub(crate) struct Deed<'a> {
     pub(crate) resolution: Resolution,
-    /// The name of the step, and its state as the operator saw it.
-    pub(crate) step: Option<(&'a str, Option<StepState>)>,
+    /// The name of the step or the event, and its state as the operator saw it.
+    pub(crate) step: Option<(&'a str, Option<&'static str>)>,
     /// The result that the operator gave.
     pub(crate) given: Option<Encoded>,
     /// The body of a message that `given` replaces.
@@ -32,7 +32,7 @@ pub(crate) struct WorkflowAudit {
     pub(crate) status: String,
     pub(crate) resolution: Resolution,
     pub(crate) step: Option<String>,
-    pub(crate) step_state: Option<StepState>,
+    pub(crate) step_state: Option<&'static str>,
     pub(crate) operator: Intervention,
     /// What the operator saw; `None`: nothing had started.
     pub(crate) found: Option<Header>,
@@ -48,7 +48,7 @@ impl<'a> Deed<'a> {
         Self { resolution, step: None, given: None, replaced: None }
     }
 
-    pub(crate) const fn of_step(resolution: Resolution, step: &'a str, found: Option<StepState>) -> Self {
+    pub(crate) const fn of_step(resolution: Resolution, step: &'a str, found: Option<&'static str>) -> Self {
         Self { resolution, step: Some((step, found)), given: None, replaced: None }
     }
 }

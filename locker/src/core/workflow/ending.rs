@@ -102,7 +102,7 @@ pub(crate) enum NeedKind {
     InDoubt { item: String, resolvable: bool, retry_for: Option<Duration> },
     /// The next run tries again. `counts`: as an attempt without progress.
     Retry { at: DateTime<Utc>, counts: bool, retry_for: Option<Duration> },
-    /// The code waits on purpose. `on`: the event that it waits for.
+    /// The code waits on purpose. `on`: the event or the timer that it waits for.
     Wait { until: DateTime<Utc>, on: Option<Awaited> },
 }
 
@@ -158,7 +158,7 @@ pub(crate) struct Release {
     pub(crate) retry: Option<DateTime<Utc>>,
     /// The earliest end of a chosen wait.
     pub(crate) wait: Option<DateTime<Utc>>,
-    /// The event of the wait that ends first.
+    /// The event or the timer of the wait that ends first.
     pub(crate) waits: Option<Waits>,
     pub(crate) pause: Pause,
     pub(crate) reason: String,
@@ -224,19 +224,19 @@ pub(crate) fn ending(effects: &[Effect], needs: &[Need], returned: Returned, now
     }
 }
 
-/// The event of the wait that ends first, and the number of other events. The stop of a wait is
-/// also the stop that the code returned.
+/// The wait that ends first, and the number of other waits. The stop of a wait is also the stop
+/// that the code returned.
 fn waits(needs: &[Need]) -> Option<Waits> {
-    let mut waits: Vec<(DateTime<Utc>, &Awaited)> = Vec::new();
+    let mut waits: Vec<&Awaited> = Vec::new();
     for need in needs {
-        if let NeedKind::Wait { until, on: Some(on) } = &need.kind
-            && !waits.iter().any(|(_, known)| known.name == on.name)
+        if let NeedKind::Wait { on: Some(on), .. } = &need.kind
+            && !waits.iter().any(|known| known.name == on.name)
         {
-            waits.push((*until, on));
+            waits.push(on);
         }
     }
     let others = u32::try_from(waits.len().saturating_sub(1)).unwrap_or(u32::MAX);
-    let (_, on) = waits.into_iter().min_by_key(|(until, _)| *until)?;
+    let on = waits.into_iter().min_by_key(|on| on.until)?;
     Some(Waits { on: on.clone(), others })
 }
 

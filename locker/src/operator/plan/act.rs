@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::core::alike;
+use crate::core::name::EVENT_PREFIX;
+#[cfg(feature = "workflow")]
+use crate::core::workflow::place::shown_event;
 use crate::operator::Verb;
 use crate::operator::rule::Scope;
 use crate::session::Operator;
@@ -17,12 +20,16 @@ use crate::session::Operator;
 pub struct Act {
     /// The verb.
     pub verb: Verb,
-    /// The step of each workflow, if the act is for a step.
+    /// The step or the event of each workflow, if the act is for one. Events have names such as
+    /// `event:paid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<String>,
-    /// The result of each record.
+    /// The result of each record, or the value of an event.
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "given")]
     pub result: Option<Value>,
+    /// The id by which the sender knows an event.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event_id: Option<String>,
     /// Whether the provider receives another key. The provider then does not recognise earlier
     /// attempts.
     #[serde(default)]
@@ -49,6 +56,7 @@ impl Act {
             verb,
             step: None,
             result: None,
+            event_id: None,
             new_key: false,
             running: false,
             completed: false,
@@ -74,8 +82,8 @@ impl Act {
         Self { result: Some(result), ..Self::of(Verb::Resolve) }
     }
 
-    /// Replaces the result that an operator gave a token, or a [step](Self::step), or the body of a
-    /// dead message.
+    /// Replaces the result that an operator gave a token, or a [step](Self::step), the value of an
+    /// event that the code cannot read, or the body of a dead message.
     ///
     /// For a message, `result` is a string: the text of the corrected body.
     #[must_use]
@@ -105,10 +113,30 @@ impl Act {
         Self::of(Verb::Cancel)
     }
 
-    /// Continues workflows without the [step](Self::step).
+    /// Continues workflows without the [step](Self::step); or handles a late event, by the
+    /// [step](Self::step) `event:NAME`, without its compensation.
     #[must_use]
     pub const fn skip() -> Self {
         Self::of(Verb::Skip)
+    }
+
+    /// Gives this event to a workflow, as a sender does by
+    /// [`Workflows::signal`](crate::workflow::Workflows::signal).
+    ///
+    /// `event` is its name, such as `paid`.
+    #[cfg(feature = "workflow")]
+    #[must_use]
+    pub fn signal(event: impl AsRef<str>, value: Value) -> Self {
+        Self { step: Some(shown_event(event.as_ref())), result: Some(value), ..Self::of(Verb::Signal) }
+    }
+
+    /// Sets the id by which the sender knows the event of a [signal](Self::signal).
+    ///
+    /// If the sender sends the event, too, it is not a second event.
+    #[must_use]
+    pub fn event_id(mut self, id: impl Into<String>) -> Self {
+        self.event_id = Some(id.into());
+        self
     }
 
     /// Sends dead messages, or lets their consumers process them, again.
@@ -141,7 +169,7 @@ impl Act {
         Self::of(Verb::Note)
     }
 
-    /// Applies the act to this step of each workflow.
+    /// Applies the act to this step, or this event, of each workflow.
     #[must_use]
     pub fn step(mut self, step: impl Into<String>) -> Self {
         self.step = Some(step.into());
@@ -192,12 +220,20 @@ impl Act {
         format!("{revision}.{}", alike::id_of(&[&act, operator.by(), operator.reason()]))
     }
 
+    /// Whether it is for an event of a workflow.
+    pub(in crate::operator) fn is_on_event(&self) -> bool {
+        self.step.as_deref().is_some_and(|step| step.starts_with(EVENT_PREFIX))
+    }
+
     /// The reason why the act is not valid, and what to do.
     pub(in crate::operator) fn check(&self, scope: Scope) -> Result<(), &'static str> {
         let many = scope == Scope::Many;
         let new_key_of_step = self.verb == Verb::Retry && self.step.is_some();
         let new_key_of_token = self.verb == Verb::Release && !many;
         match self.verb {
+            Verb::Signal if many => Err("a plan contains no signal: give each workflow its event by itself"),
+            Verb::Signal if !self.is_on_event() => Err("name the event to give"),
+            _ if self.event_id.is_some() && self.verb != Verb::Signal => Err("event_id is for a signal"),
             Verb::Correct if many => Err("a plan contains no correction: correct each record by itself"),
             _ if many && (self.running || self.completed || self.not_started) => {
                 Err("a plan cannot set running, completed or not_started: act on one record")
@@ -225,7 +261,7 @@ impl Act {
                 Err("a cancel is for whole workflows: name no step")
             }
             verb if verb.takes_result() != self.result.is_some() => {
-                Err("a resolve and a correction take a result, and no other act does")
+                Err("a resolve, a correction and a signal take a result, and no other act does")
             }
             _ if self.new_key && !new_key_of_step && !new_key_of_token => {
                 Err("another key is for the retry of a step: name the step, or release a single token")
@@ -257,6 +293,12 @@ mod tests {
             Act::resolve(json!(1)).step("pay"),
             Act::resolve(json!(1)).step("book"),
             Act::resolve(json!(1)).step("book").not_started(),
+            #[cfg(feature = "workflow")]
+            Act::signal("paid", json!(1)),
+            #[cfg(feature = "workflow")]
+            Act::signal("paid", json!(1)).event_id("e-1"),
+            #[cfg(feature = "workflow")]
+            Act::signal("refunded", json!(1)),
         ];
         let by = |name, reason| Operator::new(name, reason).unwrap();
         let operators = [by("ada", "repaired"), by("ada", "repaired it"), by("ben", "repaired")];

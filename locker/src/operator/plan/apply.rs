@@ -315,7 +315,11 @@ const fn may_cancel(_: &Plan, _: &Planned, _: &Part) -> bool {
 /// If a run of the plan changed it, the index does not show the act yet. Otherwise another operator
 /// or a caller changed it.
 fn changed_by(plan: &Plan, part: &Part) -> Intervened {
-    if is_of(plan, part.intervention()) { Intervened::Done } else { Intervened::Changed }
+    if is_of(plan, part.intervention(plan.act.step.as_deref())) {
+        Intervened::Done
+    } else {
+        Intervened::Changed
+    }
 }
 
 fn is_of(plan: &Plan, last: Option<&Intervention>) -> bool {

@@ -111,6 +111,7 @@ impl Plan {
         let of_step = if self.act.step.is_some() { 2 } else { 0 };
         let of_one = |work: &Work| match work {
             Work::Token(_) => 6,
+            Work::Workflow(_) if self.act.is_on_event() => 6,
             Work::Workflow(_) | Work::Message { .. } => 7 + of_step,
         };
         self.items.iter().map(|item| of_one(&item.work)).sum()
@@ -199,7 +200,11 @@ impl Console {
         act.check(Scope::Many).map_err(InvalidSetting::Act)?;
         let session = self.session().ok_or(InvalidSetting::Act("name the tables to act in"))?;
         let states = states_for(act.verb, filter.is_for_one_message());
-        let asked = states.map_or_else(|| filter.clone(), |states| filter.for_messages(states));
+        let asked = match states {
+            Some(states) => filter.for_messages(states),
+            None if act.is_on_event() => filter.for_late_events(),
+            None => filter.clone(),
+        };
         let listing = self.list(&asked).await?;
         if let Some(error) = listing.stopped_by {
             return Err(error);
@@ -252,7 +257,10 @@ impl Console {
             Err(error) => return Err(error),
         };
         let Some(now) = self.session().map(Session::now) else { return left_out(part.state()) };
-        let Some(it) = part.as_match(now) else { return left_out(part.state()) };
+        if let Some(event) = listed.event.as_ref().filter(|event| act.step.as_ref() != Some(event)) {
+            return left_out(format!("it is listed for {event}: only a skip of the step {event} is for it"));
+        }
+        let Some(it) = part.as_match(listed.event.as_deref(), now) else { return left_out(part.state()) };
         if !it.is_same_entry(&listed) || !filter.fits(&it, now) {
             return left_out("it has changed since it was listed; plan again".to_owned());
         }

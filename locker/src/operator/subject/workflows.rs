@@ -3,7 +3,10 @@
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 
+use super::events;
+use crate::core::answer::AnswerError;
 use crate::core::listed::List;
+use crate::core::name::EVENT_PREFIX;
 use crate::core::time;
 use crate::core::token::work::Work;
 use crate::core::workflow::header::State;
@@ -15,7 +18,10 @@ use crate::operator::rule::{About, Meaning, Refusal, Scope, Unless};
 use crate::operator::timeline::{Happening, TimelineEvent};
 use crate::operator::{Act, IndexEntry, Match, Need};
 use crate::session::{Intervened, Operator};
-use crate::workflow::{Compensated, StepView, Summary, View, WorkflowAct, Workflows};
+use crate::workflow::{
+    Compensated, EventState, LateEvent, NewEvent, StepView, Summary, View, WorkflowAct, Workflows, is_event,
+    late_events,
+};
 
 pub(in crate::operator) async fn read(
     workflows: &Workflows,
@@ -31,7 +37,34 @@ pub(in crate::operator) async fn read(
         }
         reading.matches(listed, now, |workflow| listed_workflow(workflow, list, now), &mut take).await?;
     }
+    if asked.late_events {
+        reading.matches(late_events(workflows.context()), now, listed_event, &mut take).await?;
+    }
     Ok(())
+}
+
+fn listed_event(late: LateEvent) -> Match {
+    Match {
+        name: Some(late.name.unwrap_or_default()),
+        event: Some(late.event),
+        need: Some(Need::Late),
+        cause: late.cause,
+        since: late.arrived,
+        ..Match::of(Work::Workflow(late.workflow))
+    }
+    .grouped()
+}
+
+/// A late event as it was read, in the form of a list. `None`: it is not late, or is handled.
+pub(in crate::operator) fn match_of_event(view: &View, event: &str) -> Option<Match> {
+    let event = view.event(event).filter(|event| event.state() == EventState::Late)?;
+    Some(listed_event(LateEvent {
+        workflow: view.header.workflow.clone(),
+        name: Some(event.record.workflow_name.clone()),
+        event: event.name(),
+        cause: event.cause().map(str::to_owned),
+        arrived: event.arrived(),
+    }))
 }
 
 fn listed_workflow(workflow: Summary, list: List, now: DateTime<Utc>) -> Match {
@@ -75,17 +108,23 @@ fn act_of(act: &Act) -> Option<WorkflowAct<'_>> {
         (Verb::Skip, Some(step), None) => WorkflowAct::SkipStep { step },
         (Verb::Cancel, Some(step), None) => WorkflowAct::BlockStep { step },
         (Verb::Resolve, Some(step), Some(result)) => WorkflowAct::ResolveStep { step, result },
+        (Verb::Signal, Some(step), Some(value)) => {
+            let name = step.strip_prefix(EVENT_PREFIX)?;
+            WorkflowAct::Signal(NewEvent { name, value, id: act.event_id.as_deref() })
+        }
         (Verb::Correct, Some(step), Some(result)) => WorkflowAct::CorrectStep { step, result },
         _ => return None,
     })
 }
 
-/// The effect of an act on a workflow or its step, or the reason why it is not possible.
+/// The effect of an act on a workflow, its step or its event, or the reason why it is not possible.
+/// `reads`: whether the code can read the value of the event, if that is known.
 pub(in crate::operator) fn judge(
     workflows: &Workflows,
     view: &View,
     act: &Act,
     scope: Scope,
+    reads: Option<Result<(), AnswerError>>,
 ) -> Result<Meaning, Refusal> {
     let is_named = act.verb == Verb::Resolve && act.step.is_none();
     let Some(possible) = act_of(act) else {
@@ -94,18 +133,25 @@ pub(in crate::operator) fn judge(
             false => format!("a workflow has no verb {}", act.verb),
         }));
     };
-    if let Some(step) = act.step.as_deref().filter(|_| !act.not_started && act.verb != Verb::Cancel)
-        && view.step(step).is_none()
-    {
-        return Err(unrecorded(view, step, act.verb));
+    let step = act.step.as_deref().filter(|_| act.verb != Verb::Signal);
+    match step {
+        Some(step) if is_event(step) => events::check(view, step, act)?,
+        Some(step) if !act.not_started && act.verb != Verb::Cancel && view.step(step).is_none() => {
+            return Err(unrecorded(view, step, act.verb));
+        }
+        _ => {}
     }
-    if scope == Scope::Many && !may_be_one_of_many(workflows, view, act.verb) {
+    if scope == Scope::Many && !may_be_one_of_many(workflows, view, act) {
         return Err(Refusal::of(state(view)));
     }
-    match workflows.prepare(view, possible, &Operator::nobody()) {
-        Ok(Some(_)) => {}
+    let prepared = match workflows.prepare(view, possible, &Operator::nobody()) {
+        Ok(Some(prepared)) => prepared,
+        Ok(None) if act.is_on_event() => return Err(Refusal::of(events::refused(view, act))),
         Ok(None) => return Err(Refusal::of(refused(view, act))),
         Err(error) => return Err(Refusal::of(error.to_string()).about(About::Result)),
+    };
+    if act.is_on_event() {
+        return events::meaning(view, act, prepared.answer(), reads);
     }
     let mut meaning = Meaning::of(effect(view, act));
     if view.listed() != Some(List::Quarantine) && view.locked_by().is_some() {
@@ -124,12 +170,14 @@ pub(in crate::operator) fn judge(
 /// Whether a plan may contain the workflow.
 ///
 /// A plan contains a workflow that needs no operator only if its act is a cancel.
-fn may_be_one_of_many(workflows: &Workflows, view: &View, verb: Verb) -> bool {
+fn may_be_one_of_many(workflows: &Workflows, view: &View, act: &Act) -> bool {
     let needs_operator = || {
         let it = match_of(view, workflows.context().now());
         it.is_some_and(|it| it.need.is_some())
     };
-    match verb {
+    match act.verb {
+        // The event itself needs an operator.
+        Verb::Skip if act.is_on_event() => true,
         Verb::Cancel => true,
         Verb::Compensate => needs_operator(),
         _ => view.listed() == Some(List::Quarantine),
@@ -244,7 +292,7 @@ fn work(view: &View) -> Work {
     Work::Workflow(view.header.workflow.clone())
 }
 
-/// The events of a workflow and its steps, in no order.
+/// The events of a workflow, its steps and the events from outside, in no order.
 pub(in crate::operator) fn events(view: &View, now: DateTime<Utc>) -> Vec<TimelineEvent> {
     let of = work(view);
     let event = |at, what| TimelineEvent::new(at, of.clone(), what);
@@ -263,6 +311,7 @@ pub(in crate::operator) fn events(view: &View, now: DateTime<Utc>) -> Vec<Timeli
             _ => {}
         }
     }
+    events.extend(view.events().iter().flat_map(|event| events::happenings(view, event, &of)));
     for failed in view.failed_runs() {
         let why = match failed.runs {
             1 => failed.cause.clone(),
@@ -318,10 +367,27 @@ fn happening(step: &StepView) -> Option<Happening> {
 /// Each act in the list is possible. Not each possible act is in the list: the retry of a workflow
 /// that a completer drives anyway is not.
 pub(in crate::operator) fn choices(workflows: &Workflows, view: &View) -> Vec<Choice> {
-    if view.state().is_final() {
-        return Vec::new();
-    }
+    let mut acts = events::choices(view);
     let is_quarantined = view.listed() == Some(List::Quarantine);
+    if !view.state().is_final() {
+        acts.extend(of_workflow(view, is_quarantined));
+    }
+    let possible = |act: &Act| {
+        // The operator chooses the result later. Any result shows whether the act is possible.
+        let result = act.verb.takes_result().then(|| json!(Compensated::Done));
+        let asked = Act { result, ..act.clone() };
+        judge(workflows, view, &asked, Scope::One, None)
+    };
+    let choice = |act: Act| {
+        let effect = possible(&act).ok()?.effect;
+        let choice = Choice::new(act.verb, work(view), view.revision(), effect);
+        Some(act.step.iter().fold(choice, |choice, step| choice.at_step(step)))
+    };
+    acts.into_iter().filter_map(choice).collect()
+}
+
+/// The acts on the workflow itself and its steps that it may need.
+fn of_workflow(view: &View, is_quarantined: bool) -> Vec<Act> {
     let mut acts = Vec::new();
     for step in view.steps().iter().filter(|_| is_quarantined) {
         acts.extend(of_step(view, step).into_iter().map(|act| act.step(step.name())));
@@ -329,18 +395,7 @@ pub(in crate::operator) fn choices(workflows: &Workflows, view: &View) -> Vec<Ch
     acts.extend(is_quarantined.then(Act::retry));
     acts.extend((view.state() != State::Compensating).then(Act::compensate));
     acts.extend(is_quarantined.then(Act::close));
-    let possible = |act: &Act| {
-        // The operator chooses the result later. Any result shows whether the act is possible.
-        let result = act.verb.takes_result().then(|| json!(Compensated::Done));
-        let asked = Act { result, ..act.clone() };
-        judge(workflows, view, &asked, Scope::One).is_ok()
-    };
-    acts.retain(possible);
-    let choice = |act: Act| {
-        let choice = Choice::new(act.verb, work(view), view.revision(), effect(view, &act));
-        act.step.iter().fold(choice, |choice, step| choice.at_step(step))
-    };
-    acts.into_iter().map(choice).collect()
+    acts
 }
 
 /// The decisions about a step that a workflow in quarantine may wait for.

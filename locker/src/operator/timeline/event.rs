@@ -27,7 +27,9 @@ pub enum Happening {
     RunFailed,
     /// It made its last known progress.
     Progressed,
-    /// Its owner expected to be done by then.
+    /// An event from outside came.
+    Signalled,
+    /// Its owner expected to be done by then, or a wait for an event ends then.
     Due,
     /// A driver may resume it from then on.
     Driven,
@@ -58,6 +60,7 @@ impl Happening {
             Self::Overdue => "overdue",
             Self::RunFailed => "run failed",
             Self::Progressed => "progressed",
+            Self::Signalled => "signalled",
             Self::Due => "due",
             Self::Driven => "driven next",
             Self::Completed => "completed",
@@ -93,7 +96,7 @@ pub struct TimelineEvent {
     pub at: DateTime<Utc>,
     /// The token or the workflow.
     pub of: Work,
-    /// The step, if the event is of a step.
+    /// The step, or the event from outside, if the event is of one.
     pub step: Option<String>,
     /// The kind of the event.
     pub what: Happening,

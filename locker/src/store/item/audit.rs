@@ -11,8 +11,6 @@ use crate::core::token::audit::Audit;
 use crate::core::token::work::Work;
 #[cfg(feature = "workflow")]
 use crate::core::workflow::audit::WorkflowAudit;
-#[cfg(feature = "workflow")]
-use crate::core::workflow::step::StepState;
 use crate::store::schema::attribute as a;
 
 pub(crate) fn audit_item(audit: &Audit) -> Item {
@@ -78,7 +76,7 @@ pub(crate) fn workflow_audit_item(audit: &WorkflowAudit) -> Item {
     item.put(a::RESOLUTION, text(audit.resolution.as_str()));
     item.intervention(Some(&audit.operator));
     item.text(a::STEP, audit.step.as_deref());
-    item.text(a::STEP_STATE, audit.step_state.map(StepState::as_str));
+    item.text(a::STEP_STATE, audit.step_state);
     if let Some(found) = &audit.found {
         item.put(a::NAME, text(&found.name));
         item.put(a::STATE, text(found.state.as_str()));

@@ -43,6 +43,7 @@ pub(crate) fn event_item(event: &EventRecord, shards: u16) -> Item {
     }
     item.text(a::CAUSE, event.cause.map(LateCause::as_str));
     item.text(a::LOCKED_BY, event.ended_by.as_deref());
+    item.intervention(event.intervention.as_ref());
     item.item()
 }
 
@@ -67,6 +68,7 @@ pub(crate) fn event_of(item: &Item) -> Result<EventRecord, InvalidRecord> {
         arrived: reader.arrived()?,
         cause: cause.transpose()?,
         ended_by: reader.owned(a::LOCKED_BY)?,
+        intervention: reader.intervention()?,
     }))
 }
 

@@ -197,7 +197,7 @@ pub(crate) fn failed_runs_of(item: &Item) -> Result<FailedRuns, InvalidRecord> {
 
 impl Reader<'_> {
     fn waits(&self) -> Result<Option<Waits>, InvalidRecord> {
-        let wrong = InvalidRecord::Form { attribute: a::STEP, expected: "an event, a time and a number" };
+        let wrong = InvalidRecord::Form { attribute: a::STEP, expected: "a name, two times and a number" };
         self.text(a::STEP)?.map(|text| Waits::parse(text).ok_or(wrong)).transpose()
     }
 

@@ -111,7 +111,7 @@ fn a_header() -> impl Strategy<Value = Header> {
                 signals: crashes,
                 surplus: attempts,
                 waits: reported.then(|| Waits {
-                    on: Awaited { name: format!("event:{attempts}"), since },
+                    on: Awaited { name: format!("event:{attempts}"), since, until: since },
                     others: crashes,
                 }),
                 stands: reported,

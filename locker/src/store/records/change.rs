@@ -164,7 +164,8 @@ impl Store {
         match Box::pin(self.transact(verb, &actions, &token, until)).await? {
             Written::Done => Ok(Written::Done),
             Written::Refused { found: at, after_silence } => {
-                let at_header = at.into_iter().find(|(place, _)| *place == records.len());
+                let is_header = |place| !headers.is_empty() && place == records.len();
+                let at_header = at.into_iter().find(|(place, _)| is_header(*place));
                 let header = at_header.and_then(|(_, item)| item).map(|item| header_of(&item)).transpose();
                 let found = found(header, (verb, 1), after_silence)?.map(Box::new);
                 Ok(Written::Refused { found, after_silence })

@@ -140,8 +140,8 @@ pub(crate) const BODY_AT: &str = "bodyAt";
 pub(crate) const LETTER: &str = "letter";
 pub(crate) const DELIVERY: &str = "delivery";
 pub(crate) const STEPS: &str = "steps";
-/// Of an audit record: the step, and its state as the operator saw it. Of a header: what its code
-/// waits for.
+/// Of an audit record: the step or the event, and its state as the operator saw it. Of a header:
+/// what its code waits for.
 pub(crate) const STEP: &str = "step";
 pub(crate) const STEP_STATE: &str = "stepState";
 

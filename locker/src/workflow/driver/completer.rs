@@ -12,13 +12,13 @@ use crate::core::argument::InvalidSetting;
 use crate::core::time;
 use crate::core::workflow::header::List;
 use crate::error::Error;
-use crate::metrics;
+use crate::metrics::{self, Completed};
 use crate::session::due_work::{RunReport, scheduled};
 use crate::session::heartbeat::Machine;
 use crate::session::listing::{Count, ListBuilder};
 use crate::workflow::context::Context;
 use crate::workflow::definition::Workflow;
-use crate::workflow::operator::list::listing;
+use crate::workflow::operator::list::{late_events, listing, waiting};
 use crate::workflow::workflows::Workflows;
 
 /// A workflow is claimed only if at least this much time is left.
@@ -162,7 +162,8 @@ impl Completer {
     /// read of 1 unit, 1 write of 1 unit and 2 for the index, 1 query, and its steps; 1 more query
     /// if its former driver was lost, and 1 read for each step with a key of its own if the query
     /// shows no progress. A run that fails: 1 request and 1 write unit for its cause, twice after a
-    /// lost driver. 1 request for each shard and count, and 1 write unit to write down that it ran.
+    /// lost driver. 5 counts, each 1 request for each shard, and 1 write unit to write down that it
+    /// ran. The count of workflows that wait reads up to 1,000 entries, however many wait.
     pub async fn run(&self) -> Result<RunReport<CompleterReport>, Error> {
         self.check()?;
         let run = async {
@@ -191,10 +192,20 @@ impl Completer {
         let unfinished = count(List::Unfinished).due().count(COUNT_TO).await.ok();
         let failing = count(List::Failing).count(COUNT_TO).await.ok();
         let quarantine = count(List::Quarantine).count(COUNT_TO).await.ok();
+        let late = deadline.into_iter().fold(late_events(&self.context), ListBuilder::deadline);
+        let late = late.count(COUNT_TO).await.ok();
+        let waiting = deadline.into_iter().fold(waiting(&self.context), ListBuilder::deadline);
+        let waiting = waiting.count(COUNT_TO).await.ok();
         let counted = |count: Option<Count>| count.map(|count| count.at_least);
         let unknown = done.unknown.values().sum();
-        let counts = [counted(unfinished), counted(failing), counted(quarantine), Some(unknown)];
-        metrics::completed(counts);
+        metrics::completed(&Completed {
+            unfinished: counted(unfinished),
+            failing: counted(failing),
+            quarantined: counted(quarantine),
+            without_code: unknown,
+            late_events: counted(late),
+            waiting: counted(waiting),
+        });
         if unknown > 0 {
             tracing::info!(names = ?done.unknown, "due workflows have no code here, and are not expected");
         }
@@ -209,6 +220,8 @@ impl Completer {
             unfinished = counted(unfinished),
             failing = counted(failing),
             in_quarantine = counted(quarantine),
+            late_events = counted(late),
+            waits = counted(waiting),
             unknown,
             finished = done.finished,
             "completed what was due"

@@ -3,6 +3,7 @@
 use crate::core::workflow::event::{EventAct, EventRecord, EventRefusal, owes};
 use crate::core::workflow::header::{DriverAct, Events, Header, HeaderEvent, HeaderRefusal, State};
 use crate::error::Error;
+use crate::metrics;
 use crate::store::{Changed, Over, Written};
 use crate::workflow::flow::Flow;
 use crate::workflow::stop::StopKind;
@@ -102,6 +103,7 @@ impl Flow {
             let until = self.until().for_end();
             let changed = context.store().change("leave the event", Some(event), until, rule);
             if let Changed::Done(next) = Box::pin(changed).await? {
+                metrics::count_unread_events(&next.workflow_name, 1);
                 self.note_event(next);
             }
         }
@@ -126,6 +128,7 @@ impl Flow {
         let written = context.store().change_together(verb, &records, &headers, None, until);
         match Box::pin(written).await? {
             Written::Done => {
+                metrics::count_unread_events(&next.name, left.len());
                 left.into_iter().for_each(|(_, next)| self.note_event(next));
                 context.record_failed_runs(&next, until).await;
                 self.hold(next);

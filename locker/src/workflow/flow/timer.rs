@@ -6,6 +6,8 @@ use chrono::{DateTime, Utc};
 
 use super::Flow;
 use crate::core::time;
+use crate::core::workflow::header::Awaited;
+use crate::core::workflow::step::RecordId;
 use crate::workflow::step::name::IntoStepName;
 use crate::workflow::step::step::Step;
 use crate::workflow::stop::{Stop, StopKind};
@@ -47,8 +49,9 @@ impl Flow {
     /// - The end of the run and the next claim: 2 requests, 2 write units, 4 write units for the
     ///   index, and 1 query.
     pub async fn sleep(&self, name: impl IntoStepName, pause: Duration) -> Result<(), Stop> {
-        let until = self.record_time(name, |now| time::after(now, pause)).await?;
-        self.wait_until(until)
+        let name = name.into_step_name();
+        let until = self.record_time(name.clone(), |now| time::after(now, pause)).await?;
+        self.wait_until(name, until)
     }
 
     /// Pauses the workflow until this time.
@@ -64,8 +67,9 @@ impl Flow {
     ///
     /// Same as [`sleep`](Self::sleep).
     pub async fn sleep_until(&self, name: impl IntoStepName, until: DateTime<Utc>) -> Result<(), Stop> {
-        let until = self.record_time(name, |_| until).await?;
-        self.wait_until(until)
+        let name = name.into_step_name();
+        let until = self.record_time(name.clone(), |_| until).await?;
+        self.wait_until(name, until)
     }
 
     /// Returns the time at which the workflow first reached this point, in whole milliseconds.
@@ -95,11 +99,13 @@ impl Flow {
         Ok(DateTime::from_timestamp_millis(millis).map_or(self.time(), time::stored))
     }
 
-    fn wait_until(&self, until: DateTime<Utc>) -> Result<(), Stop> {
+    fn wait_until(&self, name: String, until: DateTime<Utc>) -> Result<(), Stop> {
         if until <= self.time() {
             return Ok(());
         }
-        let stop = StopKind::Waiting { until };
+        let recorded = self.recorded(&RecordId::at(self.workflow(), self.place_of(&name)));
+        let since = recorded.map_or(self.time(), |record| record.created);
+        let stop = StopKind::Awaits(Awaited { name, since, until });
         self.note_need(None, &stop);
         Err(stop.into())
     }

@@ -2,9 +2,10 @@
 
 use chrono::{DateTime, Utc};
 
+use crate::core::listed::LATE;
 use crate::core::time;
 use crate::core::token::work::Work;
-use crate::core::workflow::header::{List, State};
+use crate::core::workflow::header::{Awaited, List, State, Waits};
 use crate::session::Session;
 use crate::session::listing::{Entry, ListBuilder, Listed};
 use crate::store::Layout;
@@ -24,6 +25,17 @@ impl Workflows {
 
 pub(crate) fn listing(session: &Session, list: List) -> ListBuilder<Summary> {
     ListBuilder::new(session.clone(), &Layout::WORKFLOWS, list.base(), LIMIT)
+}
+
+/// The workflows that wait for an event or a timer and are not due. The list is longer than what it
+/// counts: it contains workflows that a driver has, and workflows that are retried.
+pub(crate) fn waiting(session: &Session) -> ListBuilder<Summary> {
+    listing(session, List::Unfinished).since(session.now()).that_wait()
+}
+
+/// The late events that nobody has handled, in the order in which they came.
+pub(crate) fn late_events(session: &Session) -> ListBuilder<LateEvent> {
+    ListBuilder::new(session.clone(), &Layout::WORKFLOWS, LATE, LIMIT)
 }
 
 impl ListBuilder<Summary> {
@@ -58,6 +70,10 @@ pub struct Summary {
     pub since: Option<DateTime<Utc>>,
     /// Why it waits, or why it is in quarantine.
     pub reason: Option<String>,
+    /// The event or the timer that its code waits for: of several, the wait that ends first.
+    pub waits_for: Option<Awaited>,
+    /// The number of other events and timers that its code waits for.
+    pub other_waits: u32,
     /// The token or the workflow whose work began it.
     pub within: Option<Work>,
 }
@@ -77,6 +93,8 @@ impl Summary {
             attempts: Some(header.attempts),
             since: Some(header.since),
             reason: header.reason.clone(),
+            waits_for: header.waits.as_ref().map(|waits| waits.on.clone()),
+            other_waits: header.waits.as_ref().map_or(0, |waits| waits.others),
             within: header.within.clone(),
         }
     }
@@ -84,7 +102,10 @@ impl Summary {
 
 impl Listed for Summary {
     fn of(Entry(row): Entry) -> Self {
+        let waits = row.step.as_deref().and_then(Waits::parse);
         Self {
+            other_waits: waits.as_ref().map_or(0, |waits| waits.others),
+            waits_for: waits.map(|waits| waits.on),
             due: time::from_text(&row.due),
             state: row.state.as_deref().and_then(State::named),
             workflow: row.key,
@@ -95,6 +116,32 @@ impl Listed for Summary {
             since: row.since.or(row.created),
             reason: row.reason,
             within: row.within,
+        }
+    }
+}
+
+/// A late event, as the index shows it.
+#[derive(Debug, Clone)]
+#[cfg_attr(not(feature = "operator"), allow(dead_code, reason = "operators have a console"))]
+pub(crate) struct LateEvent {
+    pub(crate) workflow: String,
+    /// The name of the workflow's code.
+    pub(crate) name: Option<String>,
+    /// The name of the event, as operators see it.
+    pub(crate) event: String,
+    pub(crate) cause: Option<String>,
+    /// When the event came.
+    pub(crate) arrived: Option<DateTime<Utc>>,
+}
+
+impl Listed for LateEvent {
+    fn of(Entry(row): Entry) -> Self {
+        Self {
+            workflow: row.key,
+            name: row.name,
+            event: row.subject.unwrap_or_default(),
+            cause: row.cause,
+            arrived: time::from_text(&row.due),
         }
     }
 }

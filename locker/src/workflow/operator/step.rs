@@ -148,6 +148,9 @@ impl Workflows {
     /// gave, or one that the code cannot read, as the workflow's reason says. A result of the work
     /// that the code can read never changes.
     ///
+    /// `event:NAME` is an event that the code cannot read. If its sender gave no id and sends the
+    /// event again, that is another event: its value differs.
+    ///
     /// # Errors
     ///
     /// Same as [`resolve_step`](Self::resolve_step).
@@ -175,7 +178,9 @@ impl Workflows {
         self.on_step(seen, step, operator, (Resolution::Corrected, act))
     }
 
-    /// Skip a step: complete it with `null`, which the code must be able to decode as its result. A
+    /// Skip a step, or handle a late event.
+    ///
+    /// A step is completed with `null`, which the code must be able to decode as its result. A
     /// compensation is completed as one that found nothing to compensate.
     ///
     /// A step that came **late** counts as compensated: skip it when you have repaired it yourself,
@@ -185,9 +190,19 @@ impl Workflows {
     /// that failed, that is [`NotPossible`](Intervened::NotPossible); and so it is for a step with
     /// a key of its own that another workflow compensates.
     ///
+    /// `event:NAME` is a late event, and `event:NAME DIGEST` another event under a name that has
+    /// its event. It is listed no more, and its compensation does not run. If a driver may be
+    /// running the compensation, or it has begun, that is
+    /// [`NotPossible`](Intervened::NotPossible): decide about the compensation, which is a step.
+    ///
     /// # Errors
     ///
     /// Same as [`retry`](Self::retry).
+    ///
+    /// # Cost
+    ///
+    /// Of an event: 1 transaction of the event and its audit record, 4 write units and 2 for the
+    /// index; 2 and 2 more for the workflow, if a compensation was to run.
     pub async fn skip_step(&self, seen: &View, step: &str, operator: &Operator) -> Result<Intervened, Error> {
         self.intervene(seen, WorkflowAct::SkipStep { step }, operator).await
     }
@@ -230,7 +245,7 @@ impl Workflows {
         }
         let cancel = StepEvent::Cancel { seen: placed.record.revision.clone(), anyway: false };
         let Ok(cancelled) = placed.record.on(&cancel, context.stamp()) else { return Ok(None) };
-        let deed = Deed::of_step(Resolution::Skipped, &step.name, Some(step.state()));
+        let deed = Deed::of_step(Resolution::Skipped, &step.name, Some(step.state().as_str()));
         if placed.compensation.is_none() {
             let steps = vec![(Some(&placed.record), cancelled)];
             return Ok(self.prepared("skip the step", seen, steps, operator, (OperatorAct::Retry, deed)));
@@ -278,8 +293,8 @@ impl Workflows {
         let by = operator.at(self.context().now());
         let stamp = self.context().stamp();
         let known = seen.step(step).map(|view| &view.placed.record);
-        let deed =
-            Deed { given: given(&act), ..Deed::of_step(resolution, step, known.map(|record| record.state)) };
+        let found = known.map(|record| record.state.as_str());
+        let deed = Deed { given: given(&act), ..Deed::of_step(resolution, step, found) };
         let next = match known {
             Some(record) => {
                 let event = StepEvent::Operator { seen: record.revision.clone(), by, act };

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
+use super::event::EventView;
 use super::message::Message;
 use crate::core::answer::{self, AnswerError, Body};
 use crate::core::key::{IntoKey, Key};
@@ -9,7 +10,7 @@ use crate::core::name;
 use crate::core::token::record::{Intervention, short_digest};
 use crate::core::token::work::Work;
 use crate::core::workflow::event::EventRecord;
-use crate::core::workflow::header::{FailedRuns, Header, List, State};
+use crate::core::workflow::header::{Awaited, FailedRuns, Header, List, State};
 use crate::core::workflow::place::{self, Partition, Place};
 use crate::core::workflow::step::{Placed, RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
@@ -21,7 +22,10 @@ use crate::workflow::workflows::Workflows;
 pub struct View {
     pub(crate) header: Header,
     pub(crate) steps: Vec<StepView>,
-    pub(crate) events: Vec<EventRecord>,
+    /// The events of this workflow, and behind them other events under the names.
+    pub(crate) events: Vec<EventView>,
+    /// Events of a workflow that had the key before, which a new event is written over.
+    pub(crate) former_events: Vec<EventRecord>,
     pub(crate) messages: Vec<Message>,
     pub(crate) result: Option<String>,
     pub(crate) failed: Vec<FailedRuns>,
@@ -47,7 +51,8 @@ impl Workflows {
     /// # Cost
     ///
     /// 1 query, 1 read unit for each 4 KB; 1 request for its answer, 1 for each step with a key of
-    /// its own or a result above 4 KB, and 1 query if a run has failed.
+    /// its own or a result above 4 KB, 1 query if a run has failed, and 1 query if there are
+    /// several events under a name.
     pub async fn get(&self, key: impl IntoKey, key_version: u32) -> Result<Option<View>, Error> {
         let key = key.into_key()?;
         self.get_listed(&name::partition(&key, key_version)).await
@@ -104,8 +109,14 @@ impl Workflows {
             result => result?,
         };
         let messages = all.messages.into_iter().map(|stored| Message { stored }).collect();
-        let events = all.events.into_iter().filter(|event| event.is_of(created)).collect();
-        Ok(Some(View { header, steps, events, messages, result, failed: Vec::new() }))
+        let mut events = all.events;
+        if header.surplus > 0 {
+            let until = self.context().until(None);
+            events.extend(Box::pin(self.context().store().read_surplus(workflow, None, until)).await?);
+        }
+        let (events, former_events): (Vec<_>, _) = events.into_iter().partition(|event| event.is_of(created));
+        let events = events.into_iter().map(|record| EventView { record }).collect();
+        Ok(Some(View { header, steps, events, former_events, messages, result, failed: Vec::new() }))
     }
 
     /// Read the input of a workflow, as JSON text. `None`: it has none, since an operator cancelled
@@ -167,13 +178,15 @@ impl View {
         self.header.key_version
     }
 
-    /// Identifies the workflow and its steps as they were read: every later write of one changes
-    /// it. The command prints it, and its verbs take it, so that an operator acts on what was
-    /// shown.
+    /// Identifies the workflow, its steps and its events as they were read: every later write of
+    /// one changes it. The command prints it, and its verbs take it, so that an operator acts on
+    /// what was shown.
     #[must_use]
     pub fn revision(&self) -> String {
         let steps = self.steps.iter().map(|step| step.placed.record.revision.as_str());
-        let revisions: Vec<_> = std::iter::once(self.header.revision.as_str()).chain(steps).collect();
+        let events = self.events.iter().map(|event| event.record.revision.as_str());
+        let revisions: Vec<_> =
+            std::iter::once(self.header.revision.as_str()).chain(steps).chain(events).collect();
         short_digest(&revisions.join("\n"))
     }
 
@@ -271,6 +284,46 @@ impl View {
         &self.steps
     }
 
+    /// The events of the workflow, in the order of their names, in every state. Other events under
+    /// a name that has its event come last.
+    #[must_use]
+    pub fn events(&self) -> &[EventView] {
+        &self.events
+    }
+
+    /// The events and timers that the code waits for, the wait that ends first first. Empty if the
+    /// workflow has ended.
+    #[must_use]
+    pub fn waits(&self) -> Vec<Awaited> {
+        let of_events = self.events.iter().filter_map(|event| event.awaited(&self.header));
+        let of_timers = self.steps.iter().filter_map(|step| self.timer(step));
+        let mut waits: Vec<_> = of_events.chain(of_timers).collect();
+        waits.sort_by(|one, other| (one.until, &one.name).cmp(&(other.until, &other.name)));
+        waits
+    }
+
+    /// The pause of a timer that has not ended. The last run left the workflow to wait for it, or a
+    /// driver has the workflow.
+    fn timer(&self, step: &StepView) -> Option<Awaited> {
+        let is_nested = matches!(step.placed.record.id.place(), Ok(Place::Nested { .. }));
+        let is_open = match self.header.state {
+            State::Running => !is_nested,
+            State::Compensating => is_nested,
+            _ => false,
+        };
+        let until = step.recorded_time().filter(|_| is_open)?;
+        // Otherwise the time was only recorded, or is past.
+        (until > step.placed.record.created && until >= self.header.next_due).then(|| Awaited {
+            name: step.name(),
+            since: step.placed.record.created,
+            until,
+        })
+    }
+
+    pub(crate) fn event(&self, name: &str) -> Option<&EventView> {
+        self.events.iter().find(|event| event.name() == name)
+    }
+
     /// Messages that were committed and not yet reported as sent.
     #[must_use]
     pub fn messages(&self) -> &[Message] {
@@ -361,6 +414,13 @@ impl StepView {
     #[must_use]
     pub fn is_pivot(&self) -> bool {
         self.placed.pivot
+    }
+
+    /// The time that a timer recorded. `None`: it is another step.
+    #[must_use]
+    pub fn recorded_time(&self) -> Option<DateTime<Utc>> {
+        let millis = self.result().filter(|_| self.kind() == StepKind::Timer)?.parse().ok()?;
+        DateTime::from_timestamp_millis(millis)
     }
 
     /// The result or failure of the step, as JSON text.

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::event::{NewEvent, is_event};
 use super::view::View;
 use crate::core::argument::InvalidSetting;
 use crate::core::key::IntoKey;
@@ -9,10 +10,11 @@ use crate::core::name;
 use crate::core::token::record::Intervention;
 use crate::core::token::resolution::Resolution;
 use crate::core::workflow::audit::{Deed, WorkflowAudit};
-use crate::core::workflow::event::{EventAct, EventRecord};
+use crate::core::workflow::event::{EventAct, EventRecord, Signalled};
 use crate::core::workflow::header::{Header, HeaderEvent, NewWorkflow, OperatorAct};
 use crate::core::workflow::step::{StepEvent, StepKind, StepRecord, StepState};
 use crate::error::Error;
+use crate::metrics;
 use crate::session::{Intervened, Operator};
 use crate::store::{Over, Written};
 use crate::workflow::workflows::Workflows;
@@ -25,11 +27,28 @@ pub(crate) enum WorkflowAct<'a> {
     Retry,
     Compensate,
     Close,
-    RetryStep { step: &'a str, new_key: bool },
-    ResolveStep { step: &'a str, result: &'a Value },
-    CorrectStep { step: &'a str, result: &'a Value },
-    SkipStep { step: &'a str },
-    BlockStep { step: &'a str },
+    RetryStep {
+        step: &'a str,
+        new_key: bool,
+    },
+    ResolveStep {
+        step: &'a str,
+        result: &'a Value,
+    },
+    /// A step, or an event that the code cannot read.
+    CorrectStep {
+        step: &'a str,
+        result: &'a Value,
+    },
+    /// A step, or a late event.
+    SkipStep {
+        step: &'a str,
+    },
+    BlockStep {
+        step: &'a str,
+    },
+    #[cfg_attr(not(feature = "operator"), allow(dead_code, reason = "operators have a console"))]
+    Signal(NewEvent<'a>),
 }
 
 /// Each step as it was read, if it has a record, and as it will be written.
@@ -38,11 +57,30 @@ pub(super) type Changes<'a> = Vec<(Option<&'a StepRecord>, StepRecord)>;
 /// The records that an act writes in one transaction.
 #[derive(Debug)]
 pub(crate) struct Prepared<'a> {
-    verb: &'static str,
-    header: Header,
-    steps: Changes<'a>,
-    events: Vec<(&'a EventRecord, EventRecord)>,
-    audit: WorkflowAudit,
+    pub(super) verb: &'static str,
+    /// `None`: the workflow stays as it is.
+    pub(super) header: Option<Header>,
+    pub(super) steps: Changes<'a>,
+    pub(super) events: EventChanges<'a>,
+    /// The answer to an event that is given.
+    pub(super) answer: Option<Signalled>,
+    pub(super) audit: WorkflowAudit,
+}
+
+/// Each event as it was read, if it has a record, and as it will be written.
+pub(super) type EventChanges<'a> = Vec<(Option<&'a EventRecord>, EventRecord)>;
+
+impl Prepared<'_> {
+    /// Only the audit record.
+    pub(super) const fn of(verb: &'static str, audit: WorkflowAudit) -> Self {
+        Self { verb, header: None, steps: Vec::new(), events: Vec::new(), answer: None, audit }
+    }
+
+    /// The answer to an event that is given.
+    #[cfg_attr(not(feature = "operator"), allow(dead_code, reason = "operators have a console"))]
+    pub(crate) const fn answer(&self) -> Option<Signalled> {
+        self.answer
+    }
 }
 
 impl Workflows {
@@ -113,6 +151,7 @@ impl Workflows {
                     header: *header,
                     steps: Vec::new(),
                     events: Vec::new(),
+                    former_events: Vec::new(),
                     messages: Vec::new(),
                     result: None,
                     failed: Vec::new(),
@@ -185,13 +224,21 @@ impl Workflows {
     ) -> Result<Intervened, Error> {
         let Some(prepared) = self.prepare(seen, act, operator)? else { return Ok(Intervened::NotPossible) };
         let (context, verb) = (self.context(), prepared.verb);
-        let (headers, audit) = ([(Some(&seen.header), prepared.header)], Some(&prepared.audit));
+        let (answer, audit) = (prepared.answer, Some(&prepared.audit));
+        let unread = if matches!(act, WorkflowAct::Close) { prepared.events.len() } else { 0 };
+        let headers: Vec<_> = prepared.header.into_iter().map(|next| (Some(&seen.header), next)).collect();
         let until = context.until(None);
         let steps = prepared.steps.into_iter().map(|(seen, next)| Over::Step(seen, next));
-        let events = prepared.events.into_iter().map(|(seen, next)| Over::Event(Some(seen), next));
+        let events = prepared.events.into_iter().map(|(seen, next)| Over::Event(seen, next));
         let records: Vec<_> = steps.chain(events).collect();
         let changed = context.store().change_together(verb, &records, &headers, audit, until);
-        Intervened::of(verb, &Box::pin(changed).await?)
+        let intervened = Intervened::of(verb, &Box::pin(changed).await?)?;
+        if intervened == Intervened::Done {
+            let name = &seen.header.name;
+            answer.into_iter().for_each(|answer| metrics::count_event(name, answer));
+            metrics::count_unread_events(name, unread);
+        }
+        Ok(intervened)
     }
 
     /// Returns the records that an act writes. `None`: the act is not possible.
@@ -228,8 +275,13 @@ impl Workflows {
             WorkflowAct::ResolveStep { step, result } => {
                 self.give(seen, step, result, operator, Resolution::Resolved)
             }
+            WorkflowAct::CorrectStep { step, result } if is_event(step) => {
+                self.correction_of_event(seen, step, result, operator)
+            }
             WorkflowAct::CorrectStep { step, result } => self.correction(seen, step, result, operator),
+            WorkflowAct::SkipStep { step } if is_event(step) => Ok(self.skip_of_event(seen, step, operator)),
             WorkflowAct::SkipStep { step } => self.skip(seen, step, operator),
+            WorkflowAct::Signal(event) => self.signal_of(seen, event, operator),
             WorkflowAct::BlockStep { step } => self.blocked(seen, step, operator),
         }
     }
@@ -257,13 +309,13 @@ impl Workflows {
     }
 
     /// The events that the code has not read, which are late by the end of the workflow.
-    fn events_left<'a>(&self, seen: &'a View) -> Vec<(&'a EventRecord, EventRecord)> {
+    fn events_left<'a>(&self, seen: &'a View) -> EventChanges<'a> {
         let left = |event: &'a EventRecord| {
             let next =
                 event.on(&event.revision, &EventAct::Leave { undoes: false }, self.context().stamp()).ok()?;
-            Some((event, next))
+            Some((Some(event), next))
         };
-        seen.events.iter().filter_map(left).collect()
+        seen.events.iter().filter_map(|event| left(&event.record)).collect()
     }
 
     /// The records of an act on a workflow and its steps. `None`: the act is not possible.
@@ -280,7 +332,7 @@ impl Workflows {
         let event = HeaderEvent::Operator { seen: seen.header.revision.clone(), by: by.clone(), act };
         let header = seen.header.on(&event, context.stamp()).ok()?;
         let audit = self.audited(deed, (&header.workflow, Some(&seen.header)), by);
-        Some(Prepared { verb, header, steps, events: Vec::new(), audit })
+        Some(Prepared { header: Some(header), steps, ..Prepared::of(verb, audit) })
     }
 
     pub(crate) fn audited(

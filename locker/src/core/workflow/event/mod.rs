@@ -13,16 +13,20 @@ use std::ops::Deref;
 
 use chrono::{DateTime, Utc};
 
+use super::header::Header;
 use super::step::{Intent, RecordId};
+use crate::core::token::record::Intervention;
+
+pub use signal::Signalled;
 
 pub(crate) use identity::Identity;
-pub use signal::Signalled;
 pub(crate) use signal::{Decision, Met, Signal};
 pub(crate) use transition::{EventAct, EventRefusal, NewWait, Reached, owes};
 
-/// The state of an event.
+/// The state of an event from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum EventState {
+#[non_exhaustive]
+pub enum EventState {
     /// The code waits for the event.
     Waiting,
     /// The event is stored, and the code has not read it.
@@ -43,8 +47,9 @@ impl EventState {
     pub(crate) const ALL: [Self; 6] =
         [Self::Waiting, Self::Given, Self::Taken, Self::Expired, Self::Late, Self::Handled];
 
-    /// Returns the name of the state, as stored.
-    pub(crate) const fn as_str(self) -> &'static str {
+    /// Returns the name of the state, as stored and shown.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
             Self::Given => "given",
@@ -121,6 +126,8 @@ pub(crate) struct EventData {
     pub(crate) cause: Option<LateCause>,
     /// The attempt id of the run that took the event, or that recorded `Expired`.
     pub(crate) ended_by: Option<String>,
+    /// The operator who acted on it last.
+    pub(crate) intervention: Option<Intervention>,
 }
 
 /// A wait of the code, as recorded by the first run that reached it.
@@ -176,6 +183,18 @@ impl EventRecord {
             Some(wait) => !wait.of_compensation,
             None => self.0.state == EventState::Taken,
         }
+    }
+
+    /// Returns the same record, with the operator who gave the event.
+    #[cfg_attr(not(feature = "operator"), allow(dead_code, reason = "operators have a console"))]
+    pub(crate) fn given_by(mut self, operator: Intervention) -> Self {
+        self.0.intervention = Some(operator);
+        self
+    }
+
+    /// Returns whether the code waits for the event, and may still receive it.
+    pub(crate) fn is_awaited(&self, header: &Header) -> bool {
+        self.0.state == EventState::Waiting && signal::closed(header, self).is_none()
     }
 
     /// Returns the compensation that must run.

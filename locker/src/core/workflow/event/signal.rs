@@ -174,12 +174,13 @@ impl Signal {
             arrived: Some(Arrived { identity: self.identity.clone(), at: stamp.now, by: self.by.clone() }),
             cause,
             ended_by: None,
+            intervention: None,
         }
     }
 }
 
 /// Returns why a wait is closed. `None`: it is open. One write of the header closes all waits.
-fn closed(header: &Header, stored: &EventRecord) -> Option<LateCause> {
+pub(super) fn closed(header: &Header, stored: &EventRecord) -> Option<LateCause> {
     let of_compensation = stored.wait.as_ref().is_some_and(|wait| wait.of_compensation);
     match header.state {
         State::Running => None,

@@ -1,8 +1,10 @@
-//! The transitions of the record of an event that a driver writes.
+//! The transitions of the record of an event that a driver or an operator writes.
 
 use chrono::{DateTime, Utc};
 
 use super::{EventData, EventRecord, EventState, LateCause, Waited};
+use crate::core::answer::Encoded;
+use crate::core::token::record::Intervention;
 use crate::core::workflow::header::Stamp;
 use crate::core::workflow::step::{Intent, RecordId};
 
@@ -29,7 +31,7 @@ impl NewWait {
     }
 }
 
-/// An act of a driver on an event.
+/// An act of a driver or an operator on an event.
 #[derive(Debug, Clone)]
 pub(crate) enum EventAct {
     /// The code receives the event at this wait. `by`: the attempt id of the run.
@@ -43,6 +45,10 @@ pub(crate) enum EventAct {
     Move,
     /// The compensation of the event is complete.
     Handle,
+    /// An operator has dealt with it: its compensation does not run any more.
+    Dismiss { by: Intervention },
+    /// An operator replaces a value that the code cannot read.
+    Correct { by: Intervention, value: Encoded },
 }
 
 /// Why a record is not changed.
@@ -107,6 +113,7 @@ impl EventRecord {
             arrived: None,
             cause: None,
             ended_by: None,
+            intervention: None,
         }))
     }
 
@@ -134,7 +141,14 @@ impl EventRecord {
                 (next.state, next.cause) = (EventState::Late, Some(LateCause::Failed));
             }
             (EventAct::Move, EventState::Given) | (EventAct::Handle, EventState::Late) => {
-                next.state = EventState::Handled
+                next.state = EventState::Handled;
+            }
+            (EventAct::Dismiss { by }, EventState::Late) => {
+                (next.state, next.intervention) = (EventState::Handled, Some(by.clone()));
+            }
+            (EventAct::Correct { by, value }, EventState::Given) => {
+                next.arrived.iter_mut().for_each(|arrived| arrived.identity.value = value.clone());
+                next.intervention = Some(by.clone());
             }
             (_, state) => return Err(EventRefusal::Found(state)),
         }
@@ -156,6 +170,7 @@ impl EventRecord {
             wait: None,
             arrived: self.arrived.clone(),
             cause: None,
+            intervention: self.intervention.clone(),
             ended_by: None,
         })
     }

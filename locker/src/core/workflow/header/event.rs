@@ -4,9 +4,11 @@ use std::fmt;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use serde::Serialize;
 
 use super::State;
 use crate::core::answer::Body;
+use crate::core::name::EVENT_PREFIX;
 use crate::core::time;
 use crate::core::token::record::Intervention;
 use crate::core::workflow::decide::Standing;
@@ -78,7 +80,7 @@ pub(crate) struct Events {
     pub(crate) owed: bool,
 }
 
-/// What a workflow waits for, among everything that its code waits for the one that ends first.
+/// The wait of a workflow that ends first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Waits {
     pub(crate) on: Awaited,
@@ -86,27 +88,44 @@ pub(crate) struct Waits {
     pub(crate) others: u32,
 }
 
-/// An event that the code waits for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Awaited {
-    /// The name that operators see.
-    pub(crate) name: String,
-    pub(crate) since: DateTime<Utc>,
+/// An event or a timer that the code of a workflow waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Awaited {
+    /// The event, such as `event:paid`, or the step of a timer.
+    pub name: String,
+    /// When the code reached the wait first.
+    #[serde(serialize_with = "time::serialize")]
+    pub since: DateTime<Utc>,
+    /// When the wait ends, if its event does not come.
+    #[serde(serialize_with = "time::serialize")]
+    pub until: DateTime<Utc>,
+}
+
+/// `event:paid`, or `timer pause`.
+impl fmt::Display for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.name.starts_with(EVENT_PREFIX) { "" } else { "timer " };
+        f.pad(&format!("{kind}{}", self.name))
+    }
 }
 
 impl fmt::Display for Waits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} +{}", self.on.name, time::to_text(self.on.since), self.others)
+        let Awaited { name, since, until } = &self.on;
+        write!(f, "{name} {} {} +{}", time::to_text(*since), time::to_text(*until), self.others)
     }
 }
 
 impl Waits {
     /// Reads what [`Display`](fmt::Display) writes.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.splitn(3, ' ');
-        let (name, since) = (parts.next()?.to_owned(), time::from_text(parts.next()?)?);
+        let mut parts = text.splitn(4, ' ');
+        let name = parts.next()?.to_owned();
+        let (since, until) = (time::from_text(parts.next()?)?, time::from_text(parts.next()?)?);
         let others = parts.next()?.strip_prefix('+')?.parse().ok()?;
-        Some(Self { on: Awaited { name, since }, others })
+        Some(Self { on: Awaited { name, since, until }, others })
     }
 }
 
@@ -208,6 +227,8 @@ pub(crate) enum OperatorAct {
     Close {
         seen: u32,
     },
+    /// A late event is handled without its compensation, which no driver can be running.
+    Dismiss,
 }
 
 #[derive(Debug, Clone)]

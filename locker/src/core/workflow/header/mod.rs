@@ -17,11 +17,12 @@ use crate::core::token::record::Intervention;
 use crate::core::token::work::Work;
 use crate::core::workflow::place::{Run, workflow_key};
 
+pub use event::Awaited;
 pub use failed_runs::FailedRuns;
 
 pub(crate) use event::{
-    Awaited, Claim, DriverAct, Events, HeaderEvent, HeaderRefusal, MostCrashes, OperatorAct, Pause,
-    ReaperAct, Stamp, Waits,
+    Claim, DriverAct, Events, HeaderEvent, HeaderRefusal, MostCrashes, OperatorAct, Pause, ReaperAct, Stamp,
+    Waits,
 };
 pub(crate) use failed_runs::{Failures, LatestCause};
 pub(crate) use transition::{Continues, NewWorkflow};

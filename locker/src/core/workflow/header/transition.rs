@@ -331,13 +331,21 @@ impl HeaderData {
         if self.state.is_final() {
             return Err(HeaderRefusal::NotPossible);
         }
+        // The driver may be running the compensation.
+        if act == OperatorAct::Dismiss && self.locked_by.is_some() {
+            return Err(HeaderRefusal::NotPossible);
+        }
         let was_quarantined = self.listed == Some(List::Quarantine);
         self.intervention = Some(by.clone());
+        // It is in quarantine for something else, which the late event does not settle.
+        if act == OperatorAct::Dismiss && was_quarantined && !self.stands {
+            return Ok(());
+        }
         self.due_now(stamp);
         self.lost_in_all = 0;
         let ending = if self.result.is_some() { State::Failed } else { State::Cancelled };
         match act {
-            OperatorAct::Retry => {}
+            OperatorAct::Retry | OperatorAct::Dismiss => {}
             OperatorAct::Compensate => {
                 self.state = State::Compensating;
                 self.ending = Some(match self.ending {

@@ -227,7 +227,7 @@ fn release_names_the_wait_that_ends_first_and_counts_the_others() {
         place: place.map(str::to_owned),
         kind: NeedKind::Wait {
             until: at(until),
-            on: Some(Awaited { name: format!("event:{name}"), since: at(0) }),
+            on: Some(Awaited { name: format!("event:{name}"), since: at(0), until: at(until) }),
         },
         reason: String::new(),
     };
@@ -242,7 +242,7 @@ fn release_names_the_wait_that_ends_first_and_counts_the_others() {
     ];
     let Ending::Release(release) = ending(&[], &needs, Returned::Stopped, at(NOW)) else { panic!("a pause") };
     let waits = release.waits.expect("it waits for events");
-    assert_eq!((waits.on.name.as_str(), waits.others), ("event:packed", 1));
+    assert_eq!((waits.on.to_string(), waits.on.until, waits.others), ("event:packed".to_owned(), at(200), 1));
     assert_eq!(release.wait, Some(at(150)));
     assert_eq!(Waits::parse(&waits.to_string()), Some(waits));
 }

@@ -2,7 +2,7 @@
 
 use super::header_page::header_in;
 use super::page::{Table, cell};
-use super::sample::{self, at, stamp, start, undo};
+use super::sample::{self, at, by, stamp, start, undo};
 use crate::core::workflow::event::{
     Decision, EventAct, EventRecord, EventRefusal, EventState, Identity, Met, NewWait, Reached, Signal,
     Signalled,
@@ -100,6 +100,16 @@ fn rows() -> Vec<Row> {
         Box::new(|state| acted(state, &EventAct::Move)),
     ));
     rows.push(("its compensation is complete", Box::new(|state| acted(state, &EventAct::Handle))));
+    let operator = || by(at(890));
+    rows.push((
+        "operator skips it",
+        Box::new(move |state| acted(state, &EventAct::Dismiss { by: operator() })),
+    ));
+    let corrected = move || EventAct::Correct { by: operator(), value: sample::value("corrected") };
+    rows.push((
+        "operator corrects it, the code cannot read it",
+        Box::new(move |state| acted(state, &corrected())),
+    ));
     rows
 }
 
@@ -198,7 +208,13 @@ fn record_of_a_former_life_is_no_event() {
 fn act_on_a_changed_record_is_refused() {
     for state in STATES {
         let Some(record) = record_in(state) else { continue };
-        for act in [EventAct::Leave { undoes: false }, EventAct::Handle, take(String::new())] {
+        for act in [
+            EventAct::Leave { undoes: false },
+            EventAct::Handle,
+            take(String::new()),
+            EventAct::Dismiss { by: by(at(890)) },
+            EventAct::Correct { by: by(at(890)), value: sample::value("corrected") },
+        ] {
             let refused = record.on("another", &act, stamp(at(900), "act"));
             assert_eq!(refused.err(), Some(EventRefusal::Changed), "{state}: {act:?}");
         }

@@ -29,7 +29,7 @@ const STATES: [&str; 15] = [
     "reaping",
 ];
 
-const EVENTS: [&str; 31] = [
+const EVENTS: [&str; 32] = [
     "claim",
     "claim by the same owner",
     "claim after too many crashes",
@@ -51,6 +51,7 @@ const EVENTS: [&str; 31] = [
     "operator: retry",
     "operator: compensate",
     "operator: close",
+    "operator: skips a late event with a compensation",
     "stale operator: retry",
     "settled",
     "late",
@@ -210,6 +211,7 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
         "operator: retry" => operator(&header, OperatorAct::Retry),
         "operator: compensate" => operator(&header, OperatorAct::Compensate),
         "operator: close" => operator(&header, OperatorAct::Close { seen: 9 }),
+        "operator: skips a late event with a compensation" => operator(&header, OperatorAct::Dismiss),
         "stale operator: retry" => {
             HeaderEvent::Operator { seen: "another".to_owned(), by: by(now), act: OperatorAct::Retry }
         }

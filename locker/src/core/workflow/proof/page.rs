@@ -36,6 +36,8 @@ const EVENT: &str = "
 - A signal writes the event and the workflow in one transaction. It does not look at the clock: the record decides.
 - *Late* is listed until it is *handled*. If the wait declared a compensation, the compensation runs once.
 - ***Late* next to it**: another event under the name is listed, and has no compensation.
+- A signal of an operator is the one of a sender, of a workflow and an event that are as they were shown, with an audit record. An operator
+  does not skip an event whose compensation a driver may be running.
 - *Waits*, *its value*, *no value*: the answer to the code. *Taken* depends on the attempt of the driver, too.
 ";
 
