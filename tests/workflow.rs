@@ -13,6 +13,8 @@ mod asked;
 mod atomic;
 #[path = "workflow/attacked.rs"]
 mod attacked;
+#[path = "workflow/attacked_30.rs"]
+mod attacked_30;
 #[path = "workflow/audited.rs"]
 mod audited;
 #[path = "workflow/bench.rs"]

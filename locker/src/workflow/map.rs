@@ -68,8 +68,9 @@ impl Flow {
     ///   begin. The workflow resumes when the first branch is due. The code of every branch then
     ///   runs again, with its recorded steps.
     ///
-    /// A branch may return [`continue_as_new`](Self::continue_as_new). If another branch failed,
-    /// the map returns that failure instead.
+    /// One branch may return [`continue_as_new`](Self::continue_as_new). The other branches still
+    /// begin. If one of them failed, the map returns that failure instead. If two branches return
+    /// `continue_as_new`, the workflow is quarantined, because the next version has one input.
     ///
     /// The workflow is quarantined before any branch begins if two items have the same id, if an id
     /// results in a name of more than 200 bytes, or if the width is 0.
@@ -164,7 +165,8 @@ impl<'a, I> Branches<'a, I> {
                     }
                 }
                 Some((position, Err(stop))) => {
-                    if stop.is_outcome() {
+                    // A branch that continues has not failed, and the version has all its items.
+                    if stop.is_outcome() && !stop.continues() {
                         self.begin_no_other();
                     }
                     stops.push((position, stop));
@@ -178,6 +180,11 @@ impl<'a, I> Branches<'a, I> {
         let mut stops = stops.into_iter().map(|(_, stop)| stop);
         let Some(first) = stops.next() else { return Ok(results.into_iter().flatten().collect()) };
         for stop in stops {
+            if first.continues() && stop.continues() {
+                let why = "two items continue as the next version of the key, which has one input; continue \
+                           after the map";
+                return Err(StopKind::invalid(self.name, why).into());
+            }
             self.flow.note_map(self.name, &stop.kind());
         }
         Err(first)

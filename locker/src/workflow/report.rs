@@ -45,7 +45,7 @@ impl Workflows {
         ReportBuilder {
             workflows: self.clone(),
             key: key.into_key(),
-            key_version: 1,
+            key_version: None,
             step: step.into(),
             step_version: None,
         }
@@ -58,15 +58,19 @@ impl Workflows {
 pub struct ReportBuilder {
     workflows: Workflows,
     key: Result<Key, InvalidArgument>,
-    key_version: u32,
+    /// `None`: the first one, if it is the only one.
+    key_version: Option<u32>,
     step: String,
     step_version: Option<u32>,
 }
 
 impl ReportBuilder {
-    /// Sets the version of the workflow's key. Default: 1.
+    /// Sets the version of the workflow's key, see [`Flow::key_version`](super::Flow::key_version).
+    /// The idempotency key contains it. Default: 1, as long as the workflow has not continued as
+    /// another version. After that, an outcome without a version is [`Reported::Unknown`]: each
+    /// version has a step of this name.
     pub const fn key_version(mut self, version: u32) -> Self {
-        self.key_version = version;
+        self.key_version = Some(version);
         self
     }
 
@@ -124,7 +128,7 @@ impl ReportBuilder {
     async fn report(self, happened: Happened) -> Result<Reported, Error> {
         let key = self.key?;
         let version = self.step_version.unwrap_or(1);
-        if self.key_version == 0 || version == 0 {
+        if self.key_version == Some(0) || version == 0 {
             return Err(InvalidSetting::KeyVersion.into());
         }
         let place = Place::parse_shown(&self.step).map_err(InvalidSetting::Name)?;
@@ -134,11 +138,15 @@ impl ReportBuilder {
         }
         let context = self.workflows.context();
         let until = context.until(None);
-        let workflow = name::partition(&key, self.key_version);
+        let workflow = name::partition(&key, self.key_version.unwrap_or(1));
         let place = RecordId::at(&workflow, place);
         let Some(header) = Box::pin(context.store().read_header(&workflow, until)).await? else {
             return Ok(Reported::Unknown);
         };
+        // The steps of each version have the same names.
+        if self.key_version.is_none() && header.continued_as.is_some() {
+            return Ok(Reported::Unknown);
+        }
         let read = Box::pin(context.store().read_record(&place, until)).await?;
         let Some(placed) = read.filter(|record| record.is_of(header.created)) else {
             return Ok(Reported::Unknown);

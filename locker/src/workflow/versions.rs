@@ -7,6 +7,7 @@
 use serde::Serialize;
 
 use super::context::Context;
+use super::driver::end::not_reached;
 use super::flow::Flow;
 use super::outcome::Waiting;
 use super::outcome::ended::Ended;
@@ -37,6 +38,8 @@ pub(crate) const MOST_VERSIONS: u32 = 100;
 const ROUNDS: u32 = 10;
 /// The most events that move to the next version. A transaction takes 100 items, 2 for each event.
 const MOST_MOVED: usize = 45;
+/// The most bytes of their values. A transaction takes 4 MB, and each value twice.
+const MOST_BYTES_MOVED: usize = 1536 * 1024;
 
 impl Flow {
     /// Ends this version of the workflow's key, and starts the next version with this input.
@@ -84,7 +87,7 @@ impl Flow {
     /// - The input is not of the type `Workflow::Input`, or is larger than 400 KB after
     ///   compression.
     /// - The next version of the key is already in use.
-    /// - More than 45 events are unread.
+    /// - More than 45 events are unread, or unread events of more than 1.5 MB.
     ///
     /// # Crash window
     ///
@@ -106,7 +109,7 @@ impl Flow {
     }
 
     /// Ends this version, and starts the next version, which is due at once.
-    pub(crate) async fn continue_with(&self, input: &str) -> Result<Ended, StopKind> {
+    pub(crate) async fn continue_with(&self, input: &str, unreached: &[String]) -> Result<Ended, StopKind> {
         let (context, until) = (self.context(), self.until().for_end());
         let seen = self.header();
         let first = seen.continues.unwrap_or(seen.key_version);
@@ -130,7 +133,8 @@ impl Flow {
             within: seen.within.clone(),
             continues: Some(Continues { first, events: 0 }),
         };
-        let (ended, next) = self.continue_as(&new, first).await?;
+        let note = not_reached(unreached);
+        let (ended, next) = self.continue_as(&new, first, note).await?;
         let Some(next) = next else {
             let unused = Header::started(new, context.stamp());
             context.drop_input(&unused, until).await;
@@ -138,11 +142,17 @@ impl Flow {
         };
         metrics::count_workflow(metrics::WORKFLOWS_STARTED, &next.name);
         self.report_ended(State::Continued);
+        self.report_not_reached(unreached);
         Ok(ended)
     }
 
     /// Writes the end of this version and the next version. `None`: no version has started.
-    async fn continue_as(&self, new: &NewWorkflow, first: u32) -> Result<(Ended, Option<Header>), StopKind> {
+    async fn continue_as(
+        &self,
+        new: &NewWorkflow,
+        first: u32,
+        note: Option<String>,
+    ) -> Result<(Ended, Option<Header>), StopKind> {
         let (context, until) = (self.context(), self.until().for_end());
         let (store, version) = (context.store(), new.key_version);
         // Senders may store events between the reads of this run and its end. The header counts
@@ -163,9 +173,11 @@ impl Flow {
                     Some((event, moved))
                 })
                 .collect();
-            if left.len() > MOST_MOVED {
+            let bytes: usize = left.iter().map(|(event, _)| event.bytes()).sum();
+            if left.len() > MOST_MOVED || bytes > MOST_BYTES_MOVED {
                 let why = format!(
-                    "the code has not read {} events, and the next version of the key takes over {MOST_MOVED}",
+                    "the code has not read {} events of {bytes} bytes; at most {MOST_MOVED} events of \
+                     {MOST_BYTES_MOVED} bytes move to the next version of the key",
                     left.len()
                 );
                 return Ok((self.quarantine(why).await?, None));
@@ -173,7 +185,7 @@ impl Flow {
             let act = HeaderEvent::Driver {
                 attempt: self.attempt().to_owned(),
                 events: self.known_events(false),
-                act: DriverAct::Continue { version },
+                act: DriverAct::Continue { version, note: note.clone() },
             };
             let ended = match seen.on(&act, context.stamp()) {
                 Ok(ended) => ended,

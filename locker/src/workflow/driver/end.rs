@@ -165,11 +165,13 @@ impl Flow {
             (Ending::Release(release), _) => return self.wait(code, came, release, effects).await,
             (Ending::Complete, Came::Completed(_) | Came::Continued(_)) => {
                 let unreached = self.unreached();
-                if !unreached.is_empty() && code.unreached() == Unreached::Quarantine {
-                    return Ok(Next::Ended(self.quarantine(not_reached(&unreached)).await?));
+                if let Some(why) = not_reached(&unreached)
+                    && code.unreached() == Unreached::Quarantine
+                {
+                    return Ok(Next::Ended(self.quarantine(why).await?));
                 }
                 match came {
-                    Came::Continued(input) => self.continue_with(input).await?,
+                    Came::Continued(input) => self.continue_with(input, &unreached).await?,
                     Came::Completed(json) => self.complete(json.clone(), &unreached).await?,
                     _ => return Err(StopKind::Lost),
                 }
@@ -269,23 +271,27 @@ impl Flow {
 
     async fn complete(&self, json: String, unreached: &[String]) -> Result<Ended, StopKind> {
         let result = if json == "null" { None } else { Some(self.store_answer(json.clone()).await?) };
-        let note = (!unreached.is_empty()).then(|| not_reached(unreached));
-        let act = DriverAct::Complete { result: result.clone(), note };
+        let act = DriverAct::Complete { result: result.clone(), note: not_reached(unreached) };
         let ended = self.end_by("end the workflow", act).await;
         if let (Err(Unwritten::Lost), Some(unused)) = (&ended, &result) {
             self.drop_answer(unused).await;
         }
         ended?;
         self.report_ended(State::Completed);
-        if !unreached.is_empty() {
-            metrics::count_steps_not_reached(unreached.len());
-            tracing::warn!(
-                workflow.key = self.context().shown(self.workflow()),
-                workflow.steps = ?unreached,
-                "a workflow completed, and its code did not reach steps that an earlier run completed"
-            );
-        }
+        self.report_not_reached(unreached);
         Ok(Ended::Completed(json))
+    }
+
+    pub(crate) fn report_not_reached(&self, unreached: &[String]) {
+        if unreached.is_empty() {
+            return;
+        }
+        metrics::count_steps_not_reached(unreached.len());
+        tracing::warn!(
+            workflow.key = self.context().shown(self.workflow()),
+            workflow.steps = ?unreached,
+            "a workflow ended, and its code did not reach steps that an earlier run completed"
+        );
     }
 
     /// Store the first failure; then end the workflow, or report that there may be steps to
@@ -462,11 +468,15 @@ impl Flow {
     }
 }
 
-fn not_reached(steps: &[String]) -> String {
+/// `None`: the code reached all steps.
+pub(crate) fn not_reached(steps: &[String]) -> Option<String> {
     const MOST: usize = 5;
+    if steps.is_empty() {
+        return None;
+    }
     let more = if steps.len() > MOST { ", .." } else { "" };
     let steps = steps.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
-    format!("an earlier run completed {steps}{more}, and the code does not reach that any more")
+    Some(format!("an earlier run completed {steps}{more}, and the code does not reach that any more"))
 }
 
 /// Why a workflow is not tried any more.

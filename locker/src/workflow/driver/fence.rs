@@ -12,6 +12,17 @@ use crate::workflow::stop::StopKind;
 const ROUNDS: u32 = 10;
 /// How many events are written together with the end of a run.
 const MOST_LEFT: usize = 90;
+/// The most bytes of their values: a transaction takes 4 MB.
+const MOST_BYTES_LEFT: usize = 3 * 1024 * 1024;
+
+/// How many of these events are written together with the end of a run, from the first one.
+fn fitting(events: &[(EventRecord, EventRecord)]) -> usize {
+    let ends = events.iter().scan(0, |sum, (event, _)| {
+        *sum += event.bytes();
+        Some(*sum)
+    });
+    ends.take(MOST_LEFT).take_while(|end| *end <= MOST_BYTES_LEFT).count()
+}
 
 /// Why a header was not written.
 #[derive(Debug)]
@@ -78,10 +89,17 @@ impl Flow {
         end: &DriverAct,
     ) -> Result<(Vec<(EventRecord, EventRecord)>, bool), Unwritten> {
         let context = self.context();
-        let ending = self.lock_header().ending;
+        let (ending, has_ended) = {
+            let header = self.lock_header();
+            (header.ending, header.ended.is_some())
+        };
         let undoes = match end {
             DriverAct::Fail { .. } => true,
-            DriverAct::EndCompensated => !matches!(ending, Some(State::Completed | State::Continued)),
+            // The first end decided about what the code had received: an operator may have closed
+            // the workflow.
+            DriverAct::EndCompensated => {
+                !has_ended && !matches!(ending, Some(State::Completed | State::Continued))
+            }
             _ => false,
         };
         let leave = EventAct::Leave { undoes };
@@ -94,8 +112,9 @@ impl Flow {
                 at_the_end.push(event);
             }
         }
-        // A transaction takes 100 items. The events beyond that are late a moment before the end.
-        for (event, _) in left.split_off(left.len().min(MOST_LEFT)) {
+        // A transaction takes 100 items and 4 MB. The events beyond that are late a moment before
+        // the end.
+        for (event, _) in left.split_off(fitting(&left)) {
             let seen = event.revision.clone();
             let rule = |stored: Option<&EventRecord>| {
                 stored.ok_or(EventRefusal::Changed)?.on(&seen, &leave, context.stamp())

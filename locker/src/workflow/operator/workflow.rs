@@ -104,7 +104,8 @@ impl Workflows {
     /// order.
     ///
     /// It then ends as `failed` if it failed before, otherwise as `cancelled`. A driver that runs
-    /// it is fenced off.
+    /// it is fenced off. A version that has continued as another one is not compensated
+    /// ([`NotPossible`](Intervened::NotPossible)), also while something of it that came late is.
     ///
     /// # Errors
     ///
@@ -134,6 +135,9 @@ impl Workflows {
 
     /// Cancel a workflow by its key: compensate it or, if it has not started, leave a tombstone
     /// that refuses a late start.
+    ///
+    /// A workflow that has continued as another version is cancelled by its latest version; for an
+    /// earlier one this is [`NotPossible`](Intervened::NotPossible).
     ///
     /// # Errors
     ///

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use super::Waiting;
 use super::ended::Ended;
 use crate::core::answer::{self, Body};
+use crate::core::name;
 use crate::core::time;
 use crate::core::workflow::decide::{self, Standing};
 use crate::core::workflow::header::{Header, List, State};
@@ -70,7 +71,15 @@ impl Context {
                 let json = self.result(header, deadline).await?.ok_or(answer::AnswerError::Missing)?;
                 Ok(Ended::Failed(StepFailure::from_stored(&json)?))
             }
-            _ => Ok(Ended::Cancelled),
+            _ => Ok(match header.continued_as.filter(|_| header.state == State::Continued) {
+                // It has continued since the caller read it. The next look finds the latest
+                // version.
+                Some(version) => {
+                    let (next, now) = (name::partition(&header.key(), version), self.now());
+                    Ended::Continued(next, Waiting::enqueued(now, now))
+                }
+                None => Ended::Cancelled,
+            }),
         }
     }
 

@@ -166,6 +166,11 @@ impl EventRecord {
         Self(data)
     }
 
+    /// The size of its value, as stored.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.arrived.as_ref().map_or(0, |arrived| arrived.identity.value.bytes.len())
+    }
+
     /// Returns whether the event belongs to the workflow that was started at this time.
     pub(crate) fn is_of(&self, run: DateTime<Utc>) -> bool {
         self.0.run == run

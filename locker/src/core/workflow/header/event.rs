@@ -175,9 +175,10 @@ pub(crate) enum DriverAct {
         result: Option<Body>,
         note: Option<String>,
     },
-    /// It continues as this version of its key.
+    /// It continues as this version of its key. `note`: for the reader of this version.
     Continue {
         version: u32,
+        note: Option<String>,
     },
     /// It failed, and there is nothing to compensate.
     Fail {

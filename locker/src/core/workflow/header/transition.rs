@@ -248,9 +248,10 @@ impl HeaderData {
                 self.end(State::Completed, events.owed, stamp);
                 self.reason = note.as_deref().map(cut);
             }
-            (DriverAct::Continue { version }, State::Running) => {
+            (DriverAct::Continue { version, note }, State::Running) => {
                 self.continued_as = Some(*version);
                 self.end(State::Continued, false, stamp);
+                self.reason = note.as_deref().map(cut);
             }
             (DriverAct::Fail { result }, State::Running) => {
                 self.result = Some(result.clone());
@@ -346,6 +347,11 @@ impl HeaderData {
         let ending = if self.result.is_some() { State::Failed } else { State::Cancelled };
         match act {
             OperatorAct::Retry | OperatorAct::Dismiss => {}
+            // The next version goes on, and the steps of this one stay as they are. Only what came
+            // late is compensated.
+            OperatorAct::Compensate if self.ending == Some(State::Continued) => {
+                return Err(HeaderRefusal::NotPossible);
+            }
             OperatorAct::Compensate => {
                 self.state = State::Compensating;
                 self.ending = Some(match self.ending {

@@ -132,7 +132,7 @@ pub(super) fn header_in(state: &str) -> Header {
             let ended = on(&driven, driver(&driven, DriverAct::Complete { result: None, note: None }));
             on(&ended, HeaderEvent::Signalled { is_waited_for: false, owed: true })
         }
-        "continued" => on(&driven, driver(&driven, DriverAct::Continue { version: 2 })),
+        "continued" => on(&driven, driver(&driven, DriverAct::Continue { version: 2, note: None })),
         "closed" => on(&quarantined, operator(&quarantined, OperatorAct::Close { seen: 9 })),
         _ => {
             let completed = on(&driven, driver(&driven, DriverAct::Complete { result: None, note: None }));
@@ -187,7 +187,9 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
             events: Events { known: header.signals, owed: true },
             act: DriverAct::Complete { result: None, note: None },
         },
-        "driver: continues as the next version" => driver(&header, DriverAct::Continue { version: 2 }),
+        "driver: continues as the next version" => {
+            driver(&header, DriverAct::Continue { version: 2, note: None })
+        }
         "driver: fails, nothing to compensate" => driver(&header, DriverAct::Fail { result: answer() }),
         "driver: fails, compensates" => {
             driver(&header, DriverAct::Compensate { result: answer(), reason: "declined".to_owned() })

@@ -30,8 +30,9 @@ pub enum Reported {
     /// The driver that started the step may be running it, and reports the outcome itself. Nothing
     /// was written: report the outcome again after this time.
     Busy(DateTime<Utc>),
-    /// The workflow does not exist or is deleted, or it has not started this step under this
-    /// version of its key. **Nothing was written:** keep the outcome, such as by an error to the
+    /// The workflow does not exist or is deleted, it has not started this step under this version
+    /// of its key, or it has continued as another version and the report names none. **Nothing was
+    /// written:** keep the outcome, such as by an error to the
     /// provider, which then sends it again.
     Unknown,
     /// The step is a `step`, an `atomic` or a timer, whose outcome only its own driver records.
