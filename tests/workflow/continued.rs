@@ -94,6 +94,7 @@ async fn start_and_outcome_follow_the_latest_version() {
         assert!(matches!(&outcome, Some(Outcome::Completed(answer)) if **answer == 3), "{outcome:?}");
     }
     assert_eq!(states(&desk, 3).await, [State::Continued, State::Continued, State::Completed].map(Some));
+    assert_eq!(desk.view("r/1").await.continued_as(), Some(3));
     // The fingerprint is that of the first input.
     let other = workflows.start(&code, "r/1", &rounds(4)).run().await.unwrap();
     assert!(matches!(other, Outcome::Mismatch), "{other:?}");

@@ -175,7 +175,11 @@ async fn waits_keep_no_branch_from_beginning() {
     let script = Script::new(|flow, script| async move {
         let mailed = flow.map("remind", items(3), 1, async |flow, item| {
             flow.sleep("nap", HOUR).await?;
-            flow.once("mail").run(async |_| Ok(script.books.enter(format!("mail {item}")))).await
+            let mail = async |_| {
+                script.books.enter(format!("mail {item}"));
+                Ok(())
+            };
+            flow.once("mail").run(mail).await
         });
         Ok(mailed.await?.len().to_string())
     });

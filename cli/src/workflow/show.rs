@@ -125,6 +125,7 @@ pub(super) fn to_json(view: &View, content: bool) -> Value {
     json!({
         "key": view.key().as_str(),
         "keyVersion": view.key_version(),
+        "continuedAs": view.continued_as(),
         "name": view.name(),
         "state": view.state().as_str(),
         "listed": listed(view),
@@ -162,6 +163,7 @@ fn print(view: &View, input: Option<&str>, content: bool) {
     if view.key_version() > 1 {
         rows.insert(1, ("key version", view.key_version().to_string()));
     }
+    rows.extend(view.continued_as().map(|version| ("continues as", format!("key version {version}"))));
     rows.extend(view.locked_by().map(|owner| ("driven by", owner.to_owned())));
     rows.extend(view.reason().map(|reason| ("reason", reason.to_owned())));
     rows.extend(view.waits().iter().map(|on| {

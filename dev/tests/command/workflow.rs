@@ -74,9 +74,10 @@ async fn a_purchase_is_shown_with_its_steps_and_messages() {
             (Some("place"), Some("atomic"), Some("completed"), Some("withdraw")),
             (Some("charge"), Some("once"), Some("completed"), Some("refund")),
             (Some("pay"), Some("atomic"), Some("completed"), None),
-            (Some("pack"), Some("once"), Some("completed"), None),
         ]
     );
+    let packed = &workflow["events"][0];
+    assert_eq!((&packed["event"], &packed["state"]), (&json!("event:packed"), &json!("taken")));
     assert_eq!(workflow["messages"], json!([]), "the packers were told");
     let text = place.run(&["workflow", "show", &key(1), "--content"]);
     for part in ["completed", "charge  once", r#"{"charge":"ch_1"}"#] {
@@ -258,7 +259,7 @@ async fn the_command_completes_what_a_stopped_process_left_and_names_code_that_i
     until(|| {
         complete();
         let shown = shown(&place, 1);
-        if has_packers { shown["steps"][3]["step"] == "pack" } else { shown["state"] == "completed" }
+        if has_packers { shown["waits"][0]["name"] == "event:packed" } else { shown["state"] == "completed" }
     });
     assert_eq!(other.books().await.len(), 1);
     let told = &shown(&place, 1)["messages"][0]["topic"];

@@ -105,6 +105,9 @@ impl Signal {
     /// Two events with ids are the same event if their ids are equal, even if their values differ.
     /// Otherwise they are the same if their values are equal as JSON, in any order of members. So
     /// without ids, a second payment of the same amount is a duplicate.
+    ///
+    /// Events of earlier versions of the key do not count, see
+    /// [`continue_as_new`](super::Flow::continue_as_new).
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self

@@ -55,8 +55,13 @@ impl Flow {
     ///   workflow. A step that is at work or in doubt prevents the continuation, as it prevents a
     ///   completion.
     /// - The next version runs steps with the same names again. Their providers receive other
-    ///   idempotency keys.
-    /// - Events that the code has not read move to the next version.
+    ///   idempotency keys. A step with a [key of its own](super::Once::key) stays done.
+    /// - Events that the code has not read move to the next version, without the
+    ///   [`on_late`](super::Wait::on_late) of a wait in this version.
+    /// - The next version does not contain the events that this version has read, nor its waits
+    ///   that are over. **An event that is sent again after that is a new event**, and a late one
+    ///   is accepted. Use another name in each version, such as `PAID.part(month)`: the next
+    ///   version does not wait for the old name, and its end makes the event late.
     /// - `outcome`, `start` and `signal` use the latest version, if they are called without a key
     ///   version or with the first version.
     /// - One call, or one run of a completer, drives up to 100 versions. The next run continues.
@@ -257,8 +262,9 @@ impl Context {
             let version = header.continues.unwrap_or(next);
             let workflow = name::partition(&header.key(), version);
             match Box::pin(self.store().read_header(&workflow, until)).await? {
-                Some(next) => header = next,
-                None => return Ok(None),
+                // The key of a first version that was deleted may be used again.
+                Some(next) if header.continues.is_none() || next.created <= header.created => header = next,
+                Some(_) | None => return Ok(None),
             }
         }
         Err(Error::Contended { verb: "find the latest version of the workflow", tries: ROUNDS })

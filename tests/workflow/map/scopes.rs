@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use locker::workflow::{
-    Compensated, Compensation, Event, Flow, List, Outcome, Signalled, StepState, Stop, Workflow,
+    Compensated, Compensation, Event, Flow, List, Outcome, Signalled, StepAttempt, StepState, Stop, Workflow,
 };
 use locker::{Failure, Intervened};
 use locker_tests::{DAY, ada};
@@ -166,7 +166,11 @@ impl Workflow for Refunds {
         flow.map("account", ["a", "b"].map(|id| (id, id)), 2, async |flow, account| {
             flow.sleep("cool-off", HOUR).await?;
             let refund = flow.once("refund");
-            refund.run(async |it| Ok(self.0.enter(format!("{account} under {}", it.idempotency_key())))).await
+            let enter = async |it: StepAttempt| {
+                self.0.enter(format!("{account} under {}", it.idempotency_key()));
+                Ok(())
+            };
+            refund.run(enter).await
         })
         .await?;
         Ok(Compensated::Done)

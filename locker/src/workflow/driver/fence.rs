@@ -1,6 +1,6 @@
 //! The fence around a driver: its writes of the header, and whether it still owns the workflow.
 
-use crate::core::workflow::event::{EventAct, EventRecord, EventRefusal, owes};
+use crate::core::workflow::event::{EventAct, EventRecord, EventRefusal, fitting, owes};
 use crate::core::workflow::header::{DriverAct, Events, Header, HeaderEvent, HeaderRefusal, State};
 use crate::error::Error;
 use crate::metrics;
@@ -10,20 +10,6 @@ use crate::workflow::stop::StopKind;
 
 /// How often events may come while a run ends.
 const ROUNDS: u32 = 10;
-/// How many events are written together with the end of a run.
-const MOST_LEFT: usize = 90;
-/// The most bytes of their values: a transaction takes 4 MB.
-const MOST_BYTES_LEFT: usize = 3 * 1024 * 1024;
-
-/// How many of these events are written together with the end of a run, from the first one.
-fn fitting(events: &[(EventRecord, EventRecord)]) -> usize {
-    let ends = events.iter().scan(0, |sum, (event, _)| {
-        *sum += event.bytes();
-        Some(*sum)
-    });
-    ends.take(MOST_LEFT).take_while(|end| *end <= MOST_BYTES_LEFT).count()
-}
-
 /// Why a header was not written.
 #[derive(Debug)]
 pub(crate) enum Unwritten {
@@ -114,7 +100,7 @@ impl Flow {
         }
         // A transaction takes 100 items and 4 MB. The events beyond that are late a moment before
         // the end.
-        for (event, _) in left.split_off(fitting(&left)) {
+        for (event, _) in left.split_off(fitting(left.iter().map(|(event, _)| event), 0)) {
             let seen = event.revision.clone();
             let rule = |stored: Option<&EventRecord>| {
                 stored.ok_or(EventRefusal::Changed)?.on(&seen, &leave, context.stamp())

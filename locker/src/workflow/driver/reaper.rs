@@ -68,7 +68,8 @@ pub struct Reaper {
 pub struct ReaperReport {
     /// Finished workflows that were deleted.
     pub deleted: usize,
-    /// Finished workflows that are kept because of a step in doubt or an unsent message.
+    /// Finished workflows that are kept because of a step in doubt, a late event or an unsent
+    /// message.
     pub kept: usize,
     /// Old unfinished workflows that finished in their last attempt.
     pub completed: usize,

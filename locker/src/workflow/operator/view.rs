@@ -11,7 +11,7 @@ use crate::core::token::record::{Intervention, short_digest};
 use crate::core::token::work::Work;
 use crate::core::workflow::event::EventRecord;
 use crate::core::workflow::header::{Awaited, FailedRuns, Header, List, State};
-use crate::core::workflow::place::{self, Partition, Place};
+use crate::core::workflow::place::{Partition, Place};
 use crate::core::workflow::step::{Placed, RecordId, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::workflow::step::results::json_of;
@@ -169,13 +169,20 @@ impl View {
     /// The key, without its version.
     #[must_use]
     pub fn key(&self) -> Key {
-        Key::stored(place::workflow_key(&self.header.workflow).to_owned())
+        self.header.key()
     }
 
     /// The version of the key.
     #[must_use]
     pub fn key_version(&self) -> u32 {
         self.header.key_version
+    }
+
+    /// The version of the key under which the workflow continues. In the first version, it is the
+    /// latest one. `None`: the workflow has not continued.
+    #[must_use]
+    pub fn continued_as(&self) -> Option<u32> {
+        self.header.continued_as
     }
 
     /// Identifies the workflow, its steps and its events as they were read: every later write of

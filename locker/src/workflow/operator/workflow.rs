@@ -10,7 +10,7 @@ use crate::core::name;
 use crate::core::token::record::Intervention;
 use crate::core::token::resolution::Resolution;
 use crate::core::workflow::audit::{Deed, WorkflowAudit};
-use crate::core::workflow::event::{EventAct, EventRecord, Signalled};
+use crate::core::workflow::event::{EventAct, EventRecord, EventRefusal, Signalled, fitting};
 use crate::core::workflow::header::{Header, HeaderEvent, NewWorkflow, OperatorAct};
 use crate::core::workflow::step::{StepEvent, StepKind, StepRecord, StepState};
 use crate::error::Error;
@@ -127,8 +127,9 @@ impl Workflows {
     ///
     /// # Cost
     ///
-    /// 1 transaction of the workflow, its steps in doubt and an audit record: 2 write units each,
-    /// and 3 for the index.
+    /// 1 transaction of the workflow, its steps in doubt, its unread events and an audit record: 2
+    /// write units each, and 3 for the index. More unread events than a transaction takes are
+    /// written one by one after it.
     pub async fn close(&self, seen: &View, operator: &Operator) -> Result<Intervened, Error> {
         self.intervene(seen, WorkflowAct::Close, operator).await
     }
@@ -226,10 +227,14 @@ impl Workflows {
         act: WorkflowAct<'_>,
         operator: &Operator,
     ) -> Result<Intervened, Error> {
-        let Some(prepared) = self.prepare(seen, act, operator)? else { return Ok(Intervened::NotPossible) };
+        let Some(mut prepared) = self.prepare(seen, act, operator)? else {
+            return Ok(Intervened::NotPossible);
+        };
         let (context, verb) = (self.context(), prepared.verb);
         let (answer, audit) = (prepared.answer, Some(&prepared.audit));
         let unread = if matches!(act, WorkflowAct::Close) { prepared.events.len() } else { 0 };
+        let fits = fitting(prepared.events.iter().map(|(_, next)| next), prepared.steps.len());
+        let beyond = prepared.events.split_off(prepared.events.len().min(fits));
         let headers: Vec<_> = prepared.header.into_iter().map(|next| (Some(&seen.header), next)).collect();
         let until = context.until(None);
         let steps = prepared.steps.into_iter().map(|(seen, next)| Over::Step(seen, next));
@@ -241,8 +246,24 @@ impl Workflows {
             let name = &seen.header.name;
             answer.into_iter().for_each(|answer| metrics::count_event(name, answer));
             metrics::count_unread_events(name, unread);
+            // The workflow has ended, so its code reads none of them.
+            for event in beyond.into_iter().filter_map(|(seen, _)| seen) {
+                Box::pin(self.leave(event)).await?;
+            }
         }
         Ok(intervened)
+    }
+
+    /// Makes an unread event of a closed workflow late.
+    async fn leave(&self, event: &EventRecord) -> Result<(), Error> {
+        let context = self.context();
+        let (seen, act) = (event.revision.clone(), EventAct::Leave { undoes: false });
+        let rule = |stored: Option<&EventRecord>| {
+            stored.ok_or(EventRefusal::Changed)?.on(&seen, &act, context.stamp())
+        };
+        let changed =
+            context.store().change("leave the event", Some(event.clone()), context.until(None), rule);
+        Box::pin(changed).await.map(drop).map_err(Error::unsure)
     }
 
     /// Returns the records that an act writes. `None`: the act is not possible.

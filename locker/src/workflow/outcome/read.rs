@@ -101,7 +101,8 @@ impl<W: Workflow> OutcomeBuilder<W> {
     ///
     /// # Cost
     ///
-    /// 1 read of 1 unit; with an answer, 1 more request.
+    /// 1 read of 1 unit; with an answer, 1 more request. If the workflow has continued as another
+    /// version: 1 more read of 1 unit.
     pub async fn fetch(self) -> Result<Option<Outcome<W::Output>>, Error> {
         if self.version == 0 {
             return Err(InvalidSetting::KeyVersion.into());

@@ -21,7 +21,7 @@ pub use signal::Signalled;
 
 pub(crate) use identity::Identity;
 pub(crate) use signal::{Decision, Met, Signal};
-pub(crate) use transition::{EventAct, EventRefusal, NewWait, Reached, owes};
+pub(crate) use transition::{EventAct, EventRefusal, NewWait, Reached, fitting, owes};
 
 /// The state of an event from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

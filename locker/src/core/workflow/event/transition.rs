@@ -176,6 +176,19 @@ impl EventRecord {
     }
 }
 
+/// Returns how many of these events one transaction writes with the end of a workflow, from the
+/// first one. `others`: the number of its other items, beside the workflow and an audit record.
+pub(crate) fn fitting<'a>(events: impl IntoIterator<Item = &'a EventRecord>, others: usize) -> usize {
+    // DynamoDB takes 100 items and 4 MB in one transaction.
+    const MOST: usize = 90;
+    const MOST_BYTES: usize = 3 * 1024 * 1024;
+    let ends = events.into_iter().scan(0, |sum, event| {
+        *sum += event.bytes();
+        Some(*sum)
+    });
+    ends.take(MOST.saturating_sub(others)).take_while(|end| *end <= MOST_BYTES).count()
+}
+
 /// Returns whether one of these events has a compensation that must run.
 ///
 /// An unread event counts only after it was made late ([`EventAct::Leave`]).
