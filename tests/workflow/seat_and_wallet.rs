@@ -19,12 +19,12 @@ enum Funds {
 }
 
 #[derive(Debug, Default)]
-struct World {
-    seat_is_taken: bool,
-    is_confirmed: bool,
-    charged: i64,
+pub(crate) struct World {
+    pub(crate) seat_is_taken: bool,
+    pub(crate) is_confirmed: bool,
+    pub(crate) charged: i64,
     /// The receipts that were refunded.
-    refunds: Vec<String>,
+    pub(crate) refunds: Vec<String>,
 }
 
 /// The wallet answers no call: its events say what became of a charge.

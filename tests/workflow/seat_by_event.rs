@@ -9,6 +9,7 @@ use locker_tests::{DAY, ada};
 use serde::{Deserialize, Serialize};
 
 use crate::bench::{Desk, LATER};
+use crate::seat_and_wallet::World;
 
 /// What the wallet says of the charge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,15 +24,6 @@ const CHARGED: Event<Charged> = Event::named("charged");
 enum Undo {
     Free,
     Refund,
-}
-
-#[derive(Debug, Default)]
-struct World {
-    seat_is_taken: bool,
-    is_confirmed: bool,
-    charged: i64,
-    /// The receipts that were refunded.
-    refunds: Vec<String>,
 }
 
 #[derive(Clone, Default)]

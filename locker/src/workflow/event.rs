@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::context::Context;
 use super::flow::Flow;
 use super::step::intent::intent;
 use super::stop::{Stop, StopKind};
@@ -21,7 +22,7 @@ use crate::core::workflow::header::Awaited;
 use crate::core::workflow::place::{Place, shown_event};
 use crate::core::workflow::step::{Intent, RecordId};
 use crate::error::Error;
-use crate::store::{Action, Changed, Versioned, Written};
+use crate::store::{Action, Changed, Until, Versioned, Written};
 
 /// The most times that the record of an event may change while the code reaches its wait.
 const ROUNDS: usize = 10;
@@ -299,12 +300,8 @@ impl Flow {
 
     /// Records that the time of the wait has passed. An event that came first counts.
     async fn expire(&self, record: EventRecord) -> Result<(), StopKind> {
-        let context = self.context();
-        let (seen, act) = (record.revision.clone(), EventAct::Expire { by: self.attempt().to_owned() });
-        let rule = |stored: Option<&EventRecord>| {
-            stored.ok_or(EventRefusal::Changed)?.on(&seen, &act, context.stamp())
-        };
-        let put = context.store().change("end the wait", Some(record), self.until_recorded(), rule);
+        let act = EventAct::Expire { by: self.attempt().to_owned() };
+        let put = self.context().act_on_event("end the wait", record, &act, self.until_recorded());
         match Box::pin(put).await? {
             Changed::Done(record) | Changed::Refused { stored: Some(record), .. } => self.note_event(record),
             Changed::Refused { stored: None, .. } | Changed::Gone => return Err(StopKind::Lost),
@@ -339,5 +336,22 @@ impl Flow {
                 Ok(false)
             }
         }
+    }
+}
+
+impl Context {
+    /// Changes an event by this act, if it is still as it was read.
+    pub(crate) async fn act_on_event(
+        &self,
+        verb: &'static str,
+        seen: EventRecord,
+        act: &EventAct,
+        until: Until,
+    ) -> Result<Changed<EventRecord, EventRefusal>, Error> {
+        let revision = seen.revision.clone();
+        let rule = |stored: Option<&EventRecord>| {
+            stored.ok_or(EventRefusal::Changed)?.on(&revision, act, self.stamp())
+        };
+        Box::pin(self.store().change(verb, Some(seen), until, rule)).await
     }
 }

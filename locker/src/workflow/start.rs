@@ -1,7 +1,7 @@
 //! Starting a workflow, or resuming it under the same key.
 
 use super::outcome::ended::Ended;
-use super::versions::MOST_VERSIONS;
+use super::versions::{MOST_VERSIONS, started_with};
 use super::workflows::Workflows;
 use crate::core::key::IntoKey;
 use serde::Serialize;
@@ -290,8 +290,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         if let Some(given) = &self.fingerprint {
             return Ok(given.clone()?);
         }
-        let (name, input) = (answer::to_json(W::NAME)?, self.input.as_ref().map_err(Clone::clone)?);
-        Ok(Fingerprint::of_json_text(&format!("[{name},{input}]")))
+        Ok(started_with(W::NAME, self.input.as_ref().map_err(Clone::clone)?)?)
     }
 
     fn limits(&self) -> Result<Limits, InvalidSetting> {
@@ -323,7 +322,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
                 // It may be our own, written by a request whose response was lost, and claimed
                 // since.
                 if !same_input(&stored, &header) {
-                    context.drop_input(&header, until).await;
+                    context.drop_input(&workflow, header.input.as_ref(), until).await;
                 }
                 let found = self.found(stored, fingerprint, driven).await;
                 // An earlier request of this call may have started it, and another driver claimed

@@ -12,7 +12,7 @@ use super::flow::Flow;
 use super::outcome::Waiting;
 use super::outcome::ended::Ended;
 use super::stop::{Stop, StopKind};
-use crate::core::answer::{self, Body};
+use crate::core::answer::{self, AnswerError, Body};
 use crate::core::fingerprint::Fingerprint;
 use crate::core::name;
 use crate::core::private::Private;
@@ -121,8 +121,7 @@ impl Flow {
         let version = seen.key_version.saturating_add(1);
         let workflow = name::partition(self.key(), version);
         let input = input.to_owned();
-        let name = answer::to_json(&seen.name).map_err(Error::from)?;
-        let print = Fingerprint::of_json_text(&format!("[{name},{input}]"));
+        let print = started_with(&seen.name, &input).map_err(Error::from)?;
         let input = context.store_input(&workflow, input, until).await?;
         let new = NewWorkflow {
             workflow,
@@ -141,8 +140,7 @@ impl Flow {
         let note = not_reached(unreached);
         let (ended, next) = self.continue_as(&new, first, note).await?;
         let Some(next) = next else {
-            let unused = Header::started(new, context.stamp());
-            context.drop_input(&unused, until).await;
+            context.drop_input(&new.workflow, new.input.as_ref(), until).await;
             return Ok(ended);
         };
         metrics::count_workflow(metrics::WORKFLOWS_STARTED, &next.name);
@@ -230,12 +228,9 @@ impl Flow {
                     let ended = Ended::Continued(next.workflow.clone(), waiting);
                     return Ok((ended, Some(next)));
                 }
-                Written::Refused { found: Some(header), .. } if header.attempt != self.attempt() => {
-                    return Err(StopKind::Lost);
-                }
                 Written::Refused { found, .. } => {
-                    if let Some(header) = found {
-                        *self.lock_header() = *header;
+                    if self.refusal(found) == HeaderRefusal::Lost {
+                        return Err(StopKind::Lost);
                     }
                     if Box::pin(store.read_header(&next.workflow, until)).await?.is_some() {
                         let why = format!(
@@ -249,6 +244,11 @@ impl Flow {
         }
         Err(Error::Contended { verb: VERB, tries: ROUNDS }.into())
     }
+}
+
+/// Returns the fingerprint of a start: of the name of the code, and the input as JSON.
+pub(crate) fn started_with(name: &str, input: &str) -> Result<Fingerprint, AnswerError> {
+    Ok(Fingerprint::of_json_text(&format!("[{},{input}]", answer::to_json(name)?)))
 }
 
 impl Context {
@@ -288,10 +288,10 @@ impl Context {
     }
 
     /// Deletes an input that no header refers to.
-    pub(crate) async fn drop_input(&self, header: &Header, until: Until) {
-        let Some(Body::Beside { id, .. }) = &header.input else { return };
+    pub(crate) async fn drop_input(&self, workflow: &str, input: Option<&Body>, until: Until) {
+        let Some(Body::Beside { id, .. }) = input else { return };
         let item = Place::Input(id).to_string();
-        let dropped = self.store().delete_item("drop the input", &header.workflow, &item, Guard::None, until);
+        let dropped = self.store().delete_item("drop the input", workflow, &item, Guard::None, until);
         if let Err(error) = Box::pin(dropped).await {
             tracing::debug!(%error, "an unused input could not be deleted");
         }

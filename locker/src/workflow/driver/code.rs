@@ -67,23 +67,18 @@ impl<W: Workflow> Drive for W {
     fn forward<'a>(&'a self, flow: &'a Flow, input: &'a str) -> Boxed<'a, Result<String, StopKind>> {
         Box::pin(async move {
             let read = answer::from_json_by_field::<W::Input>;
+            let cut = |why: String| why.chars().take(MOST).collect::<String>();
             let input = read(input).map_err(|why| {
-                let why: String = why.chars().take(MOST).collect();
-                StopKind::Input {
-                    reason: format!(
-                        "{why}; give a new field #[serde(default)], deploy, then retry the workflow"
-                    ),
-                }
+                let advice = "give a new field #[serde(default)], deploy, then retry the workflow";
+                StopKind::input(&format!("{}; {advice}", cut(why)))
             })?;
             let output = self.run(flow, input).await.map_err(|stop| match stop.kind() {
                 // Before the next version starts with it.
                 StopKind::Continue(next) => match read(&next) {
                     Ok(_) => StopKind::Continue(next),
                     Err(why) => {
-                        let why: String = why.chars().take(MOST).collect();
-                        StopKind::Input {
-                            reason: format!("that of continue_as_new: {why}; give it the input type"),
-                        }
+                        let why = cut(why);
+                        StopKind::input(&format!("that of continue_as_new: {why}; give it the input type"))
                     }
                 },
                 kind => kind,

@@ -7,7 +7,7 @@ use crate::core::key::Key;
 use crate::core::name;
 use crate::core::private::Private;
 use crate::core::workflow::compensation::{self, Owed};
-use crate::core::workflow::event::{EventAct, EventRecord, EventRefusal};
+use crate::core::workflow::event::EventAct;
 use crate::core::workflow::place::{Effect, Undo};
 use crate::core::workflow::step::{Intent, Placed, RecordId, StepEvent, StepRecord, StepState};
 use crate::error::Error;
@@ -91,12 +91,8 @@ impl Flow {
                 tried_under: arrived.identity.id.clone().unwrap_or_default(),
             };
             Box::pin(self.compensate_once(code, undone)).await?;
-            let (context, seen) = (self.context(), event.revision.clone());
-            let rule = |stored: Option<&EventRecord>| {
-                stored.ok_or(EventRefusal::Changed)?.on(&seen, &EventAct::Handle, context.stamp())
-            };
-            let changed =
-                context.store().change("handle the event", Some(event), self.until_recorded(), rule);
+            let until = self.until_recorded();
+            let changed = self.context().act_on_event("handle the event", event, &EventAct::Handle, until);
             match Box::pin(changed).await? {
                 Changed::Done(next) | Changed::Refused { stored: Some(next), .. } => self.note_event(next),
                 Changed::Refused { stored: None, .. } | Changed::Gone => {}

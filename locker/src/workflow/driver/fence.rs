@@ -1,6 +1,6 @@
 //! The fence around a driver: its writes of the header, and whether it still owns the workflow.
 
-use crate::core::workflow::event::{EventAct, EventRecord, EventRefusal, fitting, owes};
+use crate::core::workflow::event::{EventAct, EventRecord, fitting, owes};
 use crate::core::workflow::header::{DriverAct, Events, Header, HeaderEvent, HeaderRefusal, State};
 use crate::error::Error;
 use crate::metrics;
@@ -10,6 +10,7 @@ use crate::workflow::stop::StopKind;
 
 /// How often events may come while a run ends.
 const ROUNDS: u32 = 10;
+
 /// Why a header was not written.
 #[derive(Debug)]
 pub(crate) enum Unwritten {
@@ -101,12 +102,7 @@ impl Flow {
         // A transaction takes 100 items and 4 MB. The events beyond that are late a moment before
         // the end.
         for (event, _) in left.split_off(fitting(left.iter().map(|(event, _)| event), 0)) {
-            let seen = event.revision.clone();
-            let rule = |stored: Option<&EventRecord>| {
-                stored.ok_or(EventRefusal::Changed)?.on(&seen, &leave, context.stamp())
-            };
-            let until = self.until().for_end();
-            let changed = context.store().change("leave the event", Some(event), until, rule);
+            let changed = context.act_on_event("leave the event", event, &leave, self.until().for_end());
             if let Changed::Done(next) = Box::pin(changed).await? {
                 metrics::count_unread_events(&next.workflow_name, 1);
                 self.note_event(next);
@@ -139,16 +135,19 @@ impl Flow {
                 self.hold(next);
                 Ok(None)
             }
-            Written::Refused { found: Some(header), .. } if header.attempt != self.attempt() => {
-                Ok(Some(HeaderRefusal::Lost))
-            }
-            Written::Refused { found, .. } => {
-                if let Some(header) = found {
-                    *self.lock_header() = *header;
-                }
-                Ok(Some(HeaderRefusal::Signalled))
-            }
+            Written::Refused { found, .. } => Ok(Some(self.refusal(found))),
         }
+    }
+
+    /// Why a transaction over the header of this run was refused. `found`: the stored header, if it
+    /// had changed. Unless another driver has the workflow, read the events and decide again.
+    pub(crate) fn refusal(&self, found: Option<Box<Header>>) -> HeaderRefusal {
+        match found {
+            Some(header) if header.attempt != self.attempt() => return HeaderRefusal::Lost,
+            Some(header) => *self.lock_header() = *header,
+            None => {}
+        }
+        HeaderRefusal::Signalled
     }
 
     /// `Some`: why nothing was written.

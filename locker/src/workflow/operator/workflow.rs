@@ -10,7 +10,7 @@ use crate::core::name;
 use crate::core::token::record::Intervention;
 use crate::core::token::resolution::Resolution;
 use crate::core::workflow::audit::{Deed, WorkflowAudit};
-use crate::core::workflow::event::{EventAct, EventRecord, EventRefusal, Signalled, fitting};
+use crate::core::workflow::event::{EventAct, EventRecord, Signalled, fitting};
 use crate::core::workflow::header::{Header, HeaderEvent, NewWorkflow, OperatorAct};
 use crate::core::workflow::step::{StepEvent, StepKind, StepRecord, StepState};
 use crate::error::Error;
@@ -248,22 +248,13 @@ impl Workflows {
             metrics::count_unread_events(name, unread);
             // The workflow has ended, so its code reads none of them.
             for event in beyond.into_iter().filter_map(|(seen, _)| seen) {
-                Box::pin(self.leave(event)).await?;
+                let leave = EventAct::Leave { undoes: false };
+                let left =
+                    context.act_on_event("leave the event", event.clone(), &leave, context.until(None));
+                Box::pin(left).await.map_err(Error::unsure)?;
             }
         }
         Ok(intervened)
-    }
-
-    /// Makes an unread event of a closed workflow late.
-    async fn leave(&self, event: &EventRecord) -> Result<(), Error> {
-        let context = self.context();
-        let (seen, act) = (event.revision.clone(), EventAct::Leave { undoes: false });
-        let rule = |stored: Option<&EventRecord>| {
-            stored.ok_or(EventRefusal::Changed)?.on(&seen, &act, context.stamp())
-        };
-        let changed =
-            context.store().change("leave the event", Some(event.clone()), context.until(None), rule);
-        Box::pin(changed).await.map(drop).map_err(Error::unsure)
     }
 
     /// Returns the records that an act writes. `None`: the act is not possible.

@@ -161,18 +161,7 @@ impl EventRecord {
     /// Returns an unread event, as the record of the next version of the key.
     pub(crate) fn moved(&self, workflow: &str, run: DateTime<Utc>, stamp: Stamp) -> Self {
         let id = RecordId { workflow: workflow.to_owned(), item: self.id.item.clone() };
-        Self(EventData {
-            id,
-            workflow_name: self.workflow_name.clone(),
-            run,
-            state: EventState::Given,
-            revision: stamp.revision,
-            wait: None,
-            arrived: self.arrived.clone(),
-            cause: None,
-            intervention: self.intervention.clone(),
-            ended_by: None,
-        })
+        Self(EventData { id, run, revision: stamp.revision, wait: None, ..self.0.clone() })
     }
 }
 
