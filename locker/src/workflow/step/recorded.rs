@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use crate::core::answer;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::token::record::StoredFingerprint;
-use crate::core::workflow::step::{Begin, End, NewStep, StepKind, StepRecord, StepRefusal, StepState};
+use crate::core::workflow::step::{Begin, End, NewStep, StepKind, StepRecord, StepRefusal, StepResult, StepState};
 use crate::error::Error;
 use crate::metrics;
 use crate::store::Changed;
@@ -44,8 +44,15 @@ impl Flow {
 
     /// The result of a completed step.
     pub(crate) async fn result_of<T: DeserializeOwned>(&self, record: &StepRecord) -> Result<T, StopKind> {
-        let record = self.context().with_result(record.clone(), self.until()).await?;
-        answer::from_json(&json_of(&record)?).map_err(|error| StopKind::Unreadable {
+        let read;
+        let record = match &record.result {
+            Some(StepResult::Beside(_)) => {
+                read = self.context().with_result(record.clone(), self.until()).await?;
+                &read
+            }
+            _ => record,
+        };
+        answer::from_json(&json_of(record)?).map_err(|error| StopKind::Unreadable {
             step: record.id.shown(),
             error,
             item: record.id.reference(),
@@ -63,7 +70,7 @@ pub(super) async fn end(
     end: End,
 ) -> Result<StepRecord, StopKind> {
     let kept = match &end {
-        End::Completed(result) => Some(result.clone()),
+        End::Completed(result @ StepResult::Beside(_)) => Some(result.clone()),
         _ => None,
     };
     let how = Begin::End(end);

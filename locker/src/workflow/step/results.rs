@@ -71,8 +71,8 @@ impl Flow {
 
     /// Deletes a large result, unless the record of its step refers to it in the view of this run.
     pub(crate) async fn drop_unused(&self, step: &RecordId, result: &StepResult) {
-        let known = self.recorded(step);
-        if known.is_none_or(|record| !record.refers_to(result)) {
+        let is_apart = matches!(result, StepResult::Beside(_));
+        if is_apart && self.recorded(step).is_none_or(|record| !record.refers_to(result)) {
             self.context().drop_result(&step.workflow, result, self.until().for_end()).await;
         }
     }
