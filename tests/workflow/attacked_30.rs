@@ -108,7 +108,6 @@ async fn outcome_without_a_version_is_not_stored_in_a_version_that_ended() {
 }
 
 #[tokio::test]
-#[ignore = "open: the next version does not know the events that were read"]
 async fn event_that_is_sent_again_after_a_version_has_ended_is_the_same_event() {
     let desk = Desk::new().await;
     let code = Script::new(|flow, script| async move {
@@ -129,7 +128,6 @@ async fn event_that_is_sent_again_after_a_version_has_ended_is_the_same_event() 
 }
 
 #[tokio::test]
-#[ignore = "open: the next version does not know the waits that are over"]
 async fn late_event_of_a_version_that_ended_is_compensated() {
     let desk = Desk::new().await;
     let code = Script::new(|flow, script| async move {
@@ -302,7 +300,6 @@ async fn workflow_with_many_unread_events_can_be_closed() {
 
 /// It waited in the version that ended, and declared what to do if the event is not read.
 #[tokio::test]
-#[ignore = "open: the wait of the former version is not moved"]
 async fn unread_event_keeps_its_compensation_in_the_next_version() {
     let desk = Desk::new().await;
     let code = Script::new(|flow, script| async move {
@@ -396,7 +393,6 @@ async fn reap(desk: &Desk, code: &Script) {
 
 /// A second event under the name is listed in the first version, which is kept for it.
 #[tokio::test]
-#[ignore = "open: the latest version is deleted before the first one"]
 async fn evidence_of_the_first_version_keeps_the_outcome_readable() {
     let desk = Desk::new().await;
     let code = Script::new(|flow, _| async move {
@@ -503,7 +499,6 @@ impl Workflow for Bulky {
 }
 
 #[tokio::test]
-#[ignore = "open: nothing finds the input of a version that never started"]
 async fn input_of_a_run_that_died_is_deleted_with_its_workflow() {
     let desk = Desk::new().await;
     let (dies, wire) = desk.machine();
@@ -556,7 +551,6 @@ async fn closed_workflow_does_not_return_a_payment_that_its_operator_saw() {
 
 /// The provider of a map gives no replies.
 #[tokio::test]
-#[ignore = "open: a transaction takes 100 items"]
 async fn workflow_with_many_steps_in_doubt_can_be_closed() {
     let desk = Desk::new().await;
     let code = Script::new(|flow, _| async move {

@@ -57,6 +57,9 @@ pub(crate) enum Action {
     /// The same driver still has the workflow.
     #[cfg(feature = "workflow")]
     DrivenBy { workflow: String, attempt: String },
+    /// The header is still the one that was seen.
+    #[cfg(feature = "workflow")]
+    Unchanged { workflow: String, seen: String },
     /// As the caller gives it.
     Given(Box<TransactWriteItem>),
 }
@@ -99,14 +102,11 @@ impl Action {
             }
             #[cfg(feature = "workflow")]
             Self::DrivenBy { workflow, attempt } => {
-                let Condition { expression, names, values } = Condition::driven_by(attempt);
-                let check = ConditionCheck::builder()
-                    .table_name(table)
-                    .set_key(Some(item_key(workflow, HEADER)))
-                    .condition_expression(expression)
-                    .set_expression_attribute_names(Some(names))
-                    .set_expression_attribute_values(Some(values));
-                builder.condition_check(check.build().map_err(unbuilt)?).build()
+                builder.condition_check(check(table, workflow, Condition::driven_by(attempt))?).build()
+            }
+            #[cfg(feature = "workflow")]
+            Self::Unchanged { workflow, seen } => {
+                builder.condition_check(check(table, workflow, Condition::unchanged(seen))?).build()
             }
         })
     }
@@ -120,6 +120,19 @@ impl Store {
         let put = Put::builder().table_name(&self.table).set_item(Some(message_item(message, shards)));
         put.build().unwrap_or_else(|_| unreachable!("it has a table and an item"))
     }
+}
+
+/// A condition on the header of a workflow, which the transaction does not write.
+#[cfg(feature = "workflow")]
+fn check(table: &str, workflow: &str, condition: Condition) -> Result<ConditionCheck, Failure> {
+    let Condition { expression, names, values } = condition;
+    let check = ConditionCheck::builder()
+        .table_name(table)
+        .set_key(Some(item_key(workflow, HEADER)))
+        .condition_expression(expression)
+        .set_expression_attribute_names(Some(names))
+        .set_expression_attribute_values(Some(values));
+    check.build().map_err(unbuilt)
 }
 
 fn put(table: &str, item: &Item, guard: Guard<'_>) -> Result<Put, Failure> {
@@ -215,7 +228,7 @@ fn bytes_of(action: &Action) -> usize {
         #[cfg(feature = "messages")]
         Action::Receive { .. } => 0,
         #[cfg(feature = "workflow")]
-        Action::DrivenBy { workflow, .. } => workflow.len(),
+        Action::DrivenBy { workflow, .. } | Action::Unchanged { workflow, .. } => workflow.len(),
         Action::DeleteOver { workflow, .. } => workflow.len(),
         Action::Given(given) => {
             let put = given.put.as_ref().map_or(0, |put| item_bytes(&put.item));

@@ -19,7 +19,7 @@ use crate::core::token::record::{Intervention, Seen};
 use crate::core::token::resolution::Resolution;
 use crate::core::token::write::{Finish, NewToken, NextKey, Write};
 #[cfg(feature = "workflow")]
-use crate::core::workflow::place::{AUDITS, FAILED_RUNS, HEADER, LASTING, MESSAGES};
+use crate::core::workflow::place::{AUDITS, FAILED_RUNS, HEADER, LASTING, MESSAGES, RECEIPTS};
 #[cfg(feature = "messages")]
 use crate::core::workflow::step::RecordId;
 use crate::store::schema::attribute as a;
@@ -135,6 +135,12 @@ impl Condition {
         Self::new("#workflow = :workflow AND begins_with(#item, :failed)".to_owned(), values)
     }
 
+    /// The receipts of events that a workflow with this start has written.
+    #[cfg(feature = "workflow")]
+    pub(crate) fn receipts(workflow: &str, started: DateTime<Utc>) -> Self {
+        Self::events(workflow, &format!("{RECEIPTS}{} ", time::to_text(started)))
+    }
+
     /// The messages of a workflow.
     #[cfg(feature = "workflow")]
     pub(crate) fn messages(workflow: &str) -> Self {
@@ -175,6 +181,11 @@ impl Condition {
     pub(crate) fn listed_between(status: &str, due: &str, (from, to): &(String, String)) -> Self {
         let values = vec![(":status", text(status)), (":dueFrom", text(from)), (":dueTo", text(to))];
         Self::new(format!("#status = :status AND #{due} BETWEEN :dueFrom AND :dueTo"), values)
+    }
+
+    /// The item is still the one that was seen.
+    pub(crate) fn unchanged(seen: &str) -> Self {
+        Self::new(UNCHANGED.to_owned(), vec![(":seen", text(seen))])
     }
 
     /// The header still has the attempt of this driver.

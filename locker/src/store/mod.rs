@@ -34,8 +34,8 @@ pub(crate) use exchange::heard;
 pub(crate) use expression::Guard;
 #[cfg(feature = "workflow")]
 pub(crate) use item::{
-    Item, LedgerEntry, beside_item, event_item, event_of, failed_runs_item, header_item, header_of,
-    ledger_item, message_item, message_of, record_item, record_of, workflow_audit_item,
+    Item, LedgerEntry, beside_item, event_item, event_of, event_receipt_item, failed_runs_item, header_item,
+    header_of, ledger_item, message_item, message_of, record_item, record_of, workflow_audit_item,
 };
 pub(crate) use item::{TokenSize, room_for_answer};
 #[cfg(feature = "messages")]

@@ -14,7 +14,7 @@ use super::exchange::Failure;
 use super::expression::Condition;
 use super::item::{Item, to_answer, to_record, token_key};
 #[cfg(feature = "workflow")]
-use super::item::{event_of, failed_runs_of, header_of, item_key, message_of, record_of};
+use super::item::{event_of, event_receipt_of, failed_runs_of, header_of, item_key, message_of, record_of};
 use super::schema::attribute as a;
 use super::{Store, Until, units};
 use crate::core::answer::{AnswerError, Codec, Encoded};
@@ -24,7 +24,7 @@ use crate::core::retry::Tries;
 use crate::core::token::item::TokenItem;
 use crate::core::token::record::Record;
 #[cfg(feature = "workflow")]
-use crate::core::workflow::event::EventRecord;
+use crate::core::workflow::event::{EventReceipt, EventRecord};
 #[cfg(feature = "workflow")]
 use crate::core::workflow::header::{FailedRuns, Header};
 #[cfg(feature = "workflow")]
@@ -243,6 +243,27 @@ impl Store {
     ) -> Result<Option<EventRecord>, Error> {
         let item = self.get_item(workflow, &Place::Event(name).to_string(), until).await?;
         Ok(item.as_ref().map(event_of).transpose()?)
+    }
+
+    /// Reads the receipt of an event from the partition of the first version.
+    pub(crate) async fn read_event_receipt(
+        &self,
+        workflow: &str,
+        place: &str,
+        until: Until,
+    ) -> Result<Option<EventReceipt>, Error> {
+        let item = self.get_item(workflow, place, until).await?;
+        Ok(item.as_ref().map(event_receipt_of).transpose()?)
+    }
+
+    /// Reads the sort keys of the receipts of events that a workflow with this start has written.
+    pub(crate) async fn receipts_of_events(
+        &self,
+        workflow: &str,
+        started: DateTime<Utc>,
+        until: Until,
+    ) -> Result<Vec<String>, Error> {
+        Ok(self.read_all(|| Condition::receipts(workflow, started), until).await?.items)
     }
 
     /// Read an input, an answer or a result that is stored beside its header or its record.

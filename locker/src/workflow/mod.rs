@@ -96,6 +96,7 @@ mod definition;
 mod driver;
 mod event;
 pub(crate) mod flow;
+mod input;
 mod limits;
 #[cfg(feature = "messages")]
 mod lines;

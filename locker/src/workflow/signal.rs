@@ -15,7 +15,7 @@ use crate::core::argument::{InvalidArgument, InvalidSetting};
 use crate::core::key::{IntoKey, Key};
 use crate::core::name;
 use crate::core::private::Private;
-use crate::core::workflow::event::{Decision, Identity, Met, Signal as Given, Signalled};
+use crate::core::workflow::event::{Decision, Identity, Met, Read, Signal as Given, Signalled};
 use crate::error::Error;
 use crate::metrics;
 use crate::settings;
@@ -161,39 +161,54 @@ impl IntoFuture for Signal {
 impl Context {
     /// Stores the event and counts it in its workflow, in one transaction.
     async fn signal(&self, workflow: &str, mut given: Given, until: Until) -> Result<Signalled, Error> {
-        let store = self.store();
-        // The header and the event are read one after the other, and a driver may write either of
-        // them after that. The transaction is conditional on both revisions. If a
-        // revision has changed, both are read again and the signal is decided again.
+        // The items are read one after the other, and a driver may write any of them after that. The
+        // transaction is conditional on the revisions of the header and the event. If one of them
+        // has changed, all are read again and the signal is decided again.
         for _ in 0..ROUNDS {
-            let header = match Box::pin(store.read_header(workflow, until)).await? {
-                Some(header) => self.latest(header, until).await?,
-                None => None,
-            };
-            let event = match &header {
-                Some(header) => Box::pin(store.read_event(&header.workflow, &given.name, until)).await?,
-                None => None,
-            };
-            let mut met = Met { header, event, surplus: None };
-            let stamp = self.stamp();
-            if matches!(given.decide(&met, stamp.clone()), Decision::ReadSurplus) {
-                let workflow = met.header.as_ref().map_or(workflow, |header| &header.workflow);
-                met.surplus = Some(Box::pin(store.read_surplus(workflow, Some(&given.name), until)).await?);
-            }
-            let (answer, event, header) = match given.decide(&met, stamp) {
+            let met = Box::pin(self.meet(workflow, &given, until)).await?;
+            let (answer, event, header) = match given.decide(&met, self.stamp()) {
                 Decision::Answer(answer) => return Ok(answer),
                 Decision::Write { answer, event, header } => (answer, event, header),
-                Decision::ReadSurplus => continue,
+                Decision::Read(_) => continue,
             };
             let name = header.1.name.clone();
             given.answer = Some(answer);
             let (events, headers) = ([Over::Event(event.0, *event.1)], [(Some(header.0), *header.1)]);
-            let written = store.change_together(VERB, &events, &headers, None, until);
+            let written = self.store().change_together(VERB, &events, &headers, None, until);
             if matches!(Box::pin(written).await?, Written::Done) {
                 metrics::count_event(&name, answer);
                 return Ok(answer);
             }
         }
         Err(Error::Contended { verb: VERB, tries: ROUNDS })
+    }
+
+    /// Reads all items that the decision depends on.
+    async fn meet(&self, workflow: &str, given: &Given, until: Until) -> Result<Met, Error> {
+        let store = self.store();
+        let first = Box::pin(store.read_header(workflow, until)).await?;
+        let header = match &first {
+            Some(header) => self.latest(header.clone(), until).await?,
+            None => None,
+        };
+        let event = match &header {
+            Some(header) => Box::pin(store.read_event(&header.workflow, &given.name, until)).await?,
+            None => None,
+        };
+        let mut met = Met { header, event, surplus: None, former: None };
+        loop {
+            let Decision::Read(read) = given.decide(&met, self.stamp()) else { return Ok(met) };
+            match (read, &met.header) {
+                (Read::Surplus, Some(header)) => {
+                    let surplus = store.read_surplus(&header.workflow, Some(&given.name), until);
+                    met.surplus = Some(Box::pin(surplus).await?);
+                }
+                (Read::Former, Some(latest)) => {
+                    met.former = Some(self.former(latest, first.as_ref(), given, until).await?);
+                }
+                (Read::Nothing, _) => met = met.into_former(),
+                (_, None) => return Ok(met),
+            }
+        }
     }
 }

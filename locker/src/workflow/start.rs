@@ -238,8 +238,11 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         let mut polling = Polling::new(self.wait_for.map(|longest| context.bounded(longest, self.deadline)));
         let first = self.go_on(self.begin(&print, driven).await?, driven, false).await?;
         let (this, print) = (&self, &print);
-        let look = |Seen { written, .. }: Seen| async move {
-            let started = this.look_again(print, driven).await;
+        let look = |Seen { written, ended, .. }: Seen| async move {
+            let started = match ended {
+                Ended::Continued(next, _) => this.look_at(&next, driven).await,
+                _ => this.look_again(print, driven).await,
+            };
             this.go_on(started.map_err(|error| error.unsure_if(written))?, driven, written).await
         };
         let mut first = first;
@@ -339,6 +342,13 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         self.found(read.ok_or(Error::Gone { verb: VERB })?, fingerprint, driven).await
     }
 
+    /// Drive the version as which a version that this call drove continues.
+    async fn look_at(&self, next: &str, driven: bool) -> Result<Started, Error> {
+        let until = self.context.until(self.deadline);
+        let read = Box::pin(self.context.store().read_header(next, until)).await?;
+        self.latest(read.ok_or(Error::Gone { verb: VERB })?, driven).await
+    }
+
     /// A header with this key exists.
     async fn found(&self, stored: Header, print: &Fingerprint, driven: bool) -> Result<Started, Error> {
         let context = &self.context;
@@ -354,6 +364,12 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             metrics::count_workflow(metrics::WORKFLOWS_MISMATCHED, W::NAME);
             return Ok(Started::Ended(Ended::Mismatch));
         }
+        self.latest(stored, driven).await
+    }
+
+    /// Drive the latest version of a workflow.
+    async fn latest(&self, stored: Header, driven: bool) -> Result<Started, Error> {
+        let context = &self.context;
         let until = context.until(self.deadline);
         let stored = context.latest(stored, until).await?.ok_or(Error::Gone { verb: VERB })?;
         // Of a workflow that has ended, a completer compensates what came late.
@@ -390,7 +406,8 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         driven: bool,
     ) -> Result<Header, Error> {
         let context = &self.context;
-        let input = context.store_input(workflow, input, context.until(self.deadline)).await?;
+        let input =
+            context.store_input(workflow, input, || context.new_id(), context.until(self.deadline)).await?;
         let owner = self.owner.clone().unwrap_or_else(|| context.settings().owner.clone());
         let new = NewWorkflow {
             workflow: workflow.to_owned(),

@@ -34,6 +34,7 @@ const COMPENSATION: &str = "compensation";
 const LATE_COMPENSATION: &str = "compensation-late";
 const EVENT: &str = "event";
 const SURPLUS: &str = "~event";
+const RECEIPT: &str = "~receipt";
 const HEARD: &str = "heard";
 const LEDGER: &str = "~ledger";
 const FAILED: &str = "~failed";
@@ -53,6 +54,8 @@ pub(crate) const MESSAGES: &str = "message/";
 pub(crate) const EVENTS: &str = "event/";
 /// Begins the sort keys of other events under a name that has its event, for queries.
 pub(crate) const SURPLUS_EVENTS: &str = "~event/";
+/// Begins the sort keys of receipts of events, for queries.
+pub(crate) const RECEIPTS: &str = "~receipt/";
 /// Begins the sort keys of audit records, for queries.
 pub(crate) const AUDITS: &str = "~audit/";
 /// Begins the sort keys of causes of failed runs, for queries.
@@ -152,6 +155,10 @@ pub(crate) enum Place<'a> {
     /// Another event under a name that has its event, by a digest. No resume reads it, so a sender
     /// with a fault cannot make the runs dear.
     Surplus { event: &'a str, digest: &'a str },
+    /// The receipt of an event that a former version of the key has received, in the partition of
+    /// the first version, which has this start. Without a digest: the version that declared a
+    /// compensation for events of this name. No resume reads it.
+    Receipt { started: DateTime<Utc>, event: &'a str, digest: Option<&'a str> },
     /// A message.
     Message(MessagePlace<'a>),
     /// An archived message. It sorts before the others, and no query of a sender reads it.
@@ -214,6 +221,16 @@ impl<'a> Place<'a> {
             LATE_COMPENSATION => Self::compensation(rest, true),
             EVENT => event_name(rest).map(Self::Event),
             SURPLUS => Self::surplus(rest),
+            RECEIPT => {
+                let (started, event) = rest.split_once(' ')?;
+                let started = moment(started)?;
+                Some(match Self::surplus(event) {
+                    Some(Self::Surplus { event, digest }) => {
+                        Self::Receipt { started, event, digest: Some(digest) }
+                    }
+                    _ => Self::Receipt { started, event: event_name(event)?, digest: None },
+                })
+            }
             HEARD => Some(Self::Heard(rest)),
             ARCHIVED => MessagePlace::parse(rest).map(Self::Archived),
             LEDGER => moment(rest).map(Self::Ledger),
@@ -352,6 +369,10 @@ impl fmt::Display for Place<'_> {
             Self::Shared => f.write_str(SHARED),
             Self::Event(name) => write!(f, "{EVENTS}{name}"),
             Self::Surplus { event, digest } => write!(f, "{SURPLUS_EVENTS}{event} {digest}"),
+            Self::Receipt { started, event, digest } => {
+                write!(f, "{RECEIPTS}{} {event}", time::to_text(*started))?;
+                digest.map_or(Ok(()), |digest| write!(f, " {digest}"))
+            }
             Self::Message(place) => write!(f, "{MESSAGES}{place}"),
             Self::Archived(place) => write!(f, "{ARCHIVED}/{place}"),
             Self::Received => f.write_str(RECEIVED),

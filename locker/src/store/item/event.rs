@@ -3,13 +3,13 @@
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use super::reader::Reader;
-use super::value::{Item, answer_value, moment, text};
+use super::value::{Item, answer_value, moment, number, text};
 use super::writer::Writer;
 use crate::core::invalid::InvalidRecord;
 use crate::core::listed::LATE;
 use crate::core::shard;
 use crate::core::workflow::event::{
-    Arrived, EventData, EventRecord, EventState, Identity, LateCause, Waited,
+    Arrived, EventData, EventReceipt, EventRecord, EventState, Identity, LateCause, Waited,
 };
 use crate::core::workflow::step::RecordId;
 use crate::store::schema::attribute as a;
@@ -25,6 +25,9 @@ pub(crate) fn event_item(event: &EventRecord, shards: u16) -> Item {
         item.put(a::UNTIL, moment(wait.until));
         if wait.of_compensation {
             item.put(a::OF_COMPENSATION, AttributeValue::Bool(true));
+        }
+        if wait.former {
+            item.put(a::FORMER, AttributeValue::Bool(true));
         }
         item.intent(wait.on_late.as_ref());
     }
@@ -72,6 +75,21 @@ pub(crate) fn event_of(item: &Item) -> Result<EventRecord, InvalidRecord> {
     }))
 }
 
+/// The receipt of an event, in the partition of the first version.
+pub(crate) fn event_receipt_item(workflow: &str, place: &str, receipt: EventReceipt) -> Item {
+    let mut item = Writer::at(workflow, place);
+    item.put(a::KEY_VERSION, number(receipt.version));
+    item.put(a::RUN, moment(receipt.run));
+    item.item()
+}
+
+pub(crate) fn event_receipt_of(item: &Item) -> Result<EventReceipt, InvalidRecord> {
+    let reader = Reader::of_ours(item)?;
+    let missing = InvalidRecord::Missing { attribute: a::KEY_VERSION };
+    let version = reader.number(a::KEY_VERSION)?.ok_or(missing)?;
+    Ok(EventReceipt { version, run: reader.required_moment(a::RUN)? })
+}
+
 impl Reader<'_> {
     fn wait(&self) -> Result<Option<Waited>, InvalidRecord> {
         let Some(since) = self.moment(a::SINCE)? else { return Ok(None) };
@@ -79,6 +97,7 @@ impl Reader<'_> {
             since,
             until: self.required_moment(a::UNTIL)?,
             of_compensation: self.is_true(a::OF_COMPENSATION),
+            former: self.is_true(a::FORMER),
             on_late: self.intent()?,
         }))
     }

@@ -24,7 +24,7 @@ pub(crate) use audit::replaced_item;
 #[cfg(feature = "workflow")]
 pub(crate) use audit::workflow_audit_item;
 #[cfg(feature = "workflow")]
-pub(crate) use event::{event_item, event_of};
+pub(crate) use event::{event_item, event_of, event_receipt_item, event_receipt_of};
 #[cfg(feature = "workflow")]
 pub(crate) use header::{LedgerEntry, failed_runs_item, failed_runs_of, header_item, header_of, ledger_item};
 #[cfg(feature = "messages")]

@@ -84,6 +84,8 @@ impl Versioned for Letter {
 pub(crate) enum Over<'a> {
     Step(Option<&'a StepRecord>, StepRecord),
     Event(Option<&'a EventRecord>, EventRecord),
+    /// This header stays as it was read.
+    Unchanged(&'a Header),
 }
 
 /// The outcome of a change.
@@ -156,6 +158,9 @@ impl Store {
         let records_over = records.iter().map(|record| match record {
             Over::Step(seen, step) => self.over(*seen, step),
             Over::Event(seen, event) => self.over(*seen, event),
+            Over::Unchanged(header) => {
+                Action::Unchanged { workflow: header.workflow.clone(), seen: header.revision.clone() }
+            }
         });
         let headers_over = headers.iter().map(|(seen, header)| self.over(*seen, header));
         let audit = audit.map(|audit| Action::Put { item: workflow_audit_item(audit), absent: true });

@@ -43,7 +43,8 @@ const DELETING: std::time::Duration = std::time::Duration::from_secs(5 * 60);
 ///   name, times, attempts, outcome, and the operator who acted on it.
 /// - Evidence is not deleted: a finished workflow with a step that is `started`, `held` or `late`,
 ///   with a late event, or with an unsent message, is kept. (A step that was cancelled in doubt and
-///   whose compensation found nothing is not evidence.)
+///   whose compensation found nothing is not evidence.) If the first version of a workflow that has
+///   continued is kept, its latest version is kept, too.
 /// - A workflow that is unfinished after
 ///   [`Limits::last_chance_after`](crate::workflow::Limits::last_chance_after), counted from its
 ///   start or from an operator's last act, is driven once more with the completer's code, and
@@ -184,7 +185,9 @@ impl Reaper {
             self.write(header, ReaperAct::Keep(look_again(header, context.now()))).await?;
             return Ok(());
         }
-        if header.state != State::Reaping && self.has_evidence(header, &all).await? {
+        let is_kept = header.state != State::Reaping
+            && (self.has_evidence(header, &all).await? || self.has_first(header).await?);
+        if is_kept {
             reaped.kept += 1;
             self.write(header, ReaperAct::Keep(look_again(header, context.now()))).await?;
             return Ok(());
@@ -200,6 +203,20 @@ impl Reaper {
             self.look_at_first(&reaping, first).await?;
         }
         Ok(())
+    }
+
+    /// Whether this is the latest version of a workflow whose first version is kept as evidence.
+    /// Without the latest version, callers would not receive their outcome.
+    async fn has_first(&self, latest: &Header) -> Result<bool, Error> {
+        let (context, until) = (&self.context, self.context.until(self.deadline));
+        let Some(first) = latest.continues.filter(|_| latest.continued_as.is_none()) else {
+            return Ok(false);
+        };
+        let workflow = name::partition(&latest.key(), first);
+        let all = Box::pin(context.store().read_whole_workflow(&workflow, until)).await?;
+        let Some(first) = &all.header else { return Ok(false) };
+        let is_its = first.continued_as == Some(latest.key_version) && first.state != State::Reaping;
+        Ok(is_its && (!first.state.is_final() || self.has_evidence(first, &all).await?))
     }
 
     /// The latest version of a key was deleted, so the first one can be deleted, too.

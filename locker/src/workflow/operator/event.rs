@@ -12,7 +12,7 @@ use crate::core::token::record::Intervention;
 use crate::core::token::resolution::Resolution;
 use crate::core::workflow::audit::Deed;
 use crate::core::workflow::event::{
-    Decision, EventAct, EventRecord, EventState, Identity, LateCause, Met, Signal,
+    Decision, EventAct, EventRecord, EventState, Former, Identity, LateCause, Met, Signal,
 };
 use crate::core::workflow::header::{Awaited, Header, HeaderEvent, OperatorAct};
 use crate::core::workflow::place::{Effect, Place, Undo, shown_event};
@@ -174,6 +174,8 @@ impl Workflows {
             header: Some(header.clone()),
             event: records().find(|record| record.id == main).cloned(),
             surplus: Some(records().filter(is_surplus).cloned().collect()),
+            // An operator decides on the version that was read.
+            former: Some(Former::default()),
         };
         let state = met.event.as_ref().map(|event| event.state.as_str());
         let Decision::Write { answer, event: (_, next), header: (_, then) } =

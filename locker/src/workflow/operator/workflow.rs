@@ -20,6 +20,8 @@ use crate::store::{Over, Written};
 use crate::workflow::workflows::Workflows;
 
 const CANCEL: &str = "cancel the workflow";
+/// The most steps that one transaction cancels.
+const MOST_STEPS: usize = 90;
 
 /// An act of an operator on a workflow that exists.
 #[derive(Debug, Clone, Copy)]
@@ -128,8 +130,9 @@ impl Workflows {
     /// # Cost
     ///
     /// 1 transaction of the workflow, its steps in doubt, its unread events and an audit record: 2
-    /// write units each, and 3 for the index. More unread events than a transaction takes are
-    /// written one by one after it.
+    /// write units each, and 3 for the index. More than 90 steps in doubt are cancelled in further
+    /// transactions before it. More unread events than a transaction takes are written one by one
+    /// after it.
     pub async fn close(&self, seen: &View, operator: &Operator) -> Result<Intervened, Error> {
         self.intervene(seen, WorkflowAct::Close, operator).await
     }
@@ -233,10 +236,23 @@ impl Workflows {
         let (context, verb) = (self.context(), prepared.verb);
         let (answer, audit) = (prepared.answer, Some(&prepared.audit));
         let unread = if matches!(act, WorkflowAct::Close) { prepared.events.len() } else { 0 };
+        let until = context.until(None);
+        // A transaction takes 100 items. Other steps are cancelled first, in transactions that check
+        // that the workflow is still as the operator saw it. If one of them is refused, the operator
+        // reads the workflow and closes it again.
+        let first = prepared.steps.split_off(prepared.steps.len().min(MOST_STEPS));
+        for steps in first.chunks(MOST_STEPS) {
+            let steps = steps.iter().map(|(seen, next)| Over::Step(*seen, next.clone()));
+            let steps: Vec<_> = steps.chain([Over::Unchanged(&seen.header)]).collect();
+            let written = context.store().change_together(verb, &steps, &[], None, until);
+            match Intervened::of(verb, &Box::pin(written).await?)? {
+                Intervened::Done => {}
+                refused => return Ok(refused),
+            }
+        }
         let fits = fitting(prepared.events.iter().map(|(_, next)| next), prepared.steps.len());
         let beyond = prepared.events.split_off(prepared.events.len().min(fits));
         let headers: Vec<_> = prepared.header.into_iter().map(|next| (Some(&seen.header), next)).collect();
-        let until = context.until(None);
         let steps = prepared.steps.into_iter().map(|(seen, next)| Over::Step(seen, next));
         let events = prepared.events.into_iter().map(|(seen, next)| Over::Event(seen, next));
         let records: Vec<_> = steps.chain(events).collect();

@@ -5,7 +5,9 @@ use serde::de::DeserializeOwned;
 use crate::core::answer;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::token::record::StoredFingerprint;
-use crate::core::workflow::step::{Begin, End, NewStep, StepKind, StepRecord, StepRefusal, StepResult, StepState};
+use crate::core::workflow::step::{
+    Begin, End, NewStep, StepKind, StepRecord, StepRefusal, StepResult, StepState,
+};
 use crate::error::Error;
 use crate::metrics;
 use crate::store::Changed;

@@ -6,6 +6,7 @@
 //! The first event under a name is the main event. Other events under the name are surplus events.
 
 mod identity;
+mod receipt;
 mod signal;
 mod transition;
 
@@ -20,7 +21,8 @@ use crate::core::token::record::Intervention;
 pub use signal::Signalled;
 
 pub(crate) use identity::Identity;
-pub(crate) use signal::{Decision, Met, Signal};
+pub(crate) use receipt::{EventReceipt, Former, receipt_places};
+pub(crate) use signal::{Decision, Met, Read, Signal};
 pub(crate) use transition::{EventAct, EventRefusal, NewWait, Reached, fitting, owes};
 
 /// The state of an event from outside.
@@ -137,6 +139,9 @@ pub(crate) struct Waited {
     pub(crate) until: DateTime<Utc>,
     /// Whether a compensation waits. Such a wait stays open while the workflow is compensated.
     pub(crate) of_compensation: bool,
+    /// Whether a former version of the key waited, and the event moved to this version unread. The
+    /// compensation applies until the code of this version reaches its own wait.
+    pub(crate) former: bool,
     /// The compensation that runs once if the event is late, or if the workflow fails or is
     /// cancelled after the code received it.
     pub(crate) on_late: Option<Intent>,
@@ -184,7 +189,7 @@ impl EventRecord {
 
     /// Returns whether forward code has reached its wait.
     pub(crate) fn is_reached(&self) -> bool {
-        match &self.0.wait {
+        match self.0.wait.as_ref().filter(|wait| !wait.former) {
             Some(wait) => !wait.of_compensation,
             None => self.0.state == EventState::Taken,
         }

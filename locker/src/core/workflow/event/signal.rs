@@ -1,5 +1,6 @@
 //! The decision about a signal: an event that a sender gives to a workflow.
 
+use super::receipt::{self, Former};
 use super::{Arrived, EventData, EventRecord, EventState, Identity, LateCause};
 use crate::core::workflow::header::{Header, HeaderEvent, Stamp, State};
 use crate::core::workflow::place::Place;
@@ -64,13 +65,34 @@ pub(crate) struct Met {
     pub(crate) event: Option<EventRecord>,
     /// Other events of the name. `None`: they were not read.
     pub(crate) surplus: Option<Vec<EventRecord>>,
+    /// The events of former versions of the key. `None`: they were not read.
+    pub(crate) former: Option<Former>,
+}
+
+impl Met {
+    /// Returns the items of the version whose wait ended without the event, if there is one.
+    pub(crate) fn into_former(self) -> Self {
+        let (header, event) = self.former.and_then(|former| former.last).unzip();
+        Self { header, event, surplus: None, former: Some(Former::default()) }
+    }
+}
+
+/// The items that a decision depends on further.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// The other events of the name.
+    Surplus,
+    /// The events of former versions.
+    Former,
+    /// Nothing: the items of the former version count ([`Met::into_former`]).
+    Nothing,
 }
 
 /// The next act of the call.
 #[derive(Debug)]
 pub(crate) enum Decision<'a> {
-    /// Read the other events of the name, and decide again.
-    ReadSurplus,
+    /// Read more items, and decide again.
+    Read(Read),
     /// Write the event and the header in one transaction, conditional on the revisions that were
     /// read.
     Write {
@@ -93,6 +115,21 @@ impl Signal {
         };
         // A record of an earlier workflow with the same key is replaced.
         let stored = met.event.as_ref().filter(|event| event.is_of(header.created));
+        if let Some(answer) = stored.and_then(|stored| self.recognised(stored)) {
+            return Decision::Answer(answer);
+        }
+        if header.continues.is_some() {
+            match &met.former {
+                None => return Decision::Read(Read::Former),
+                Some(former) if former.has_event => {
+                    return Decision::Answer(self.answer.unwrap_or(Signalled::Duplicate));
+                }
+                Some(former) if stored.is_none() && former.is_late() => {
+                    return Decision::Read(Read::Nothing);
+                }
+                Some(_) => {}
+            }
+        }
         match stored.map(|stored| (stored, stored.state)) {
             None if header.state.is_final() => self.arrives(met, header, None, Some(LateCause::End), stamp),
             // Forward code or a compensation may still reach a wait for this event.
@@ -104,7 +141,7 @@ impl Signal {
             Some((stored, EventState::Expired)) => {
                 self.arrives(met, header, Some(stored), Some(LateCause::Time), stamp)
             }
-            Some((stored, _)) => self.meets(met, header, stored, stamp),
+            Some(_) => self.meets(met, header, stamp),
         }
     }
 
@@ -130,17 +167,8 @@ impl Signal {
     }
 
     /// Decides about an event whose name already has an event.
-    fn meets<'a>(
-        &self,
-        met: &'a Met,
-        header: &'a Header,
-        stored: &EventRecord,
-        stamp: Stamp,
-    ) -> Decision<'a> {
-        if let Some(answer) = self.recognised(stored) {
-            return Decision::Answer(answer);
-        }
-        let Some(surplus) = &met.surplus else { return Decision::ReadSurplus };
+    fn meets<'a>(&self, met: &'a Met, header: &'a Header, stamp: Stamp) -> Decision<'a> {
+        let Some(surplus) = &met.surplus else { return Decision::Read(Read::Surplus) };
         let of_this_life = surplus.iter().filter(|event| event.is_of(header.created));
         if let Some(answer) = of_this_life.clone().find_map(|event| self.recognised(event)) {
             return Decision::Answer(answer);
@@ -150,6 +178,13 @@ impl Signal {
         let over = surplus.iter().find(|event| event.id == id);
         let next = EventRecord(self.record(header, id, Some(LateCause::Another), &stamp));
         write(Signalled::AlreadyGiven, (over, next), header, &HeaderEvent::Surplus, stamp)
+    }
+
+    /// Returns the part of the sort key of this event's receipt. `None`: no version has received
+    /// the event, or none of them would recognise it.
+    pub(crate) fn receipt(&self) -> Option<String> {
+        let is_known = self.identity.id.is_some() || self.answer.is_some();
+        is_known.then(|| receipt::digest(&self.identity, &self.by))
     }
 
     /// Returns the answer if this event is the stored event.

@@ -26,6 +26,7 @@ impl NewWait {
             since: now,
             until: self.until,
             of_compensation: self.of_compensation,
+            former: false,
             on_late: self.on_late.clone(),
         }
     }
@@ -127,7 +128,9 @@ impl EventRecord {
             (EventAct::Take { by, at }, EventState::Given) => {
                 (next.state, next.ended_by) = (EventState::Taken, Some(by.clone()));
                 // An event that came before its wait gets the compensation of the wait here.
-                next.wait.get_or_insert_with(|| at.reached(stamp.now));
+                if next.wait.as_ref().is_none_or(|wait| wait.former) {
+                    next.wait = Some(at.reached(stamp.now));
+                }
             }
             (EventAct::Expire { by }, EventState::Waiting)
                 if Reached::of(Some(self), stamp.now) == Reached::Expire =>
@@ -161,7 +164,8 @@ impl EventRecord {
     /// Returns an unread event, as the record of the next version of the key.
     pub(crate) fn moved(&self, workflow: &str, run: DateTime<Utc>, stamp: Stamp) -> Self {
         let id = RecordId { workflow: workflow.to_owned(), item: self.id.item.clone() };
-        Self(EventData { id, run, revision: stamp.revision, wait: None, ..self.0.clone() })
+        let wait = self.wait.clone().map(|wait| Waited { former: true, ..wait });
+        Self(EventData { id, run, revision: stamp.revision, wait, ..self.0.clone() })
     }
 }
 

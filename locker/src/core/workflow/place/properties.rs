@@ -38,6 +38,14 @@ fn stored_forms_keep_their_texts() {
         ("once", Place::Shared),
         ("event/paid#7", Place::Event("paid#7")),
         ("~event/paid 0a1b2c3d4e", Place::Surplus { event: "paid", digest: "0a1b2c3d4e" }),
+        (
+            "~receipt/2026-11-21T11:09:09.120Z paid 0a1b2c3d4e",
+            Place::Receipt { started: at, event: "paid", digest: Some("0a1b2c3d4e") },
+        ),
+        (
+            "~receipt/2026-11-21T11:09:09.120Z paid#7",
+            Place::Receipt { started: at, event: "paid#7", digest: None },
+        ),
         ("compensation-late/event:paid", compensation(Effect { step: "event:paid", version: 1 }, true, None)),
         (
             "message/00000002/001/reserve",

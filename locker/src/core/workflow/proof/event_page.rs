@@ -46,7 +46,7 @@ pub(super) fn take(by: String) -> EventAct {
 }
 
 fn given(over: Option<EventRecord>, header: &str) -> EventRecord {
-    let met = Met { header: Some(header_in(header)), event: over, surplus: None };
+    let met = Met { header: Some(header_in(header)), event: over, surplus: None, former: None };
     match signal(event(Some("1"), "paid"), "a-1").decide(&met, stamp(at(50), "given")) {
         Decision::Write { event: (_, next), .. } => *next,
         other => panic!("{other:?}"),
@@ -121,7 +121,12 @@ pub(super) fn table() -> Table {
 }
 
 fn signalled(state: &str, header: &str, identity: &Identity) -> Result<&'static str, String> {
-    let met = Met { header: Some(header_in(header)), event: record_in(state), surplus: Some(Vec::new()) };
+    let met = Met {
+        header: Some(header_in(header)),
+        event: record_in(state),
+        surplus: Some(Vec::new()),
+        former: None,
+    };
     match signal(identity.clone(), "a-2").decide(&met, stamp(at(55), "signal")) {
         Decision::Write { answer: Signalled::AlreadyGiven, .. } => Err("**late** next to it".to_owned()),
         Decision::Write { event: (_, next), .. } => Ok(state_of(&next)),
@@ -161,7 +166,12 @@ fn acted(state: &str, act: &EventAct) -> Result<&'static str, String> {
 #[test]
 fn late_events_state_why_they_are_late() {
     let cause = |state: &str, header: &str| {
-        let met = Met { header: Some(header_in(header)), event: record_in(state), surplus: Some(Vec::new()) };
+        let met = Met {
+            header: Some(header_in(header)),
+            event: record_in(state),
+            surplus: Some(Vec::new()),
+            former: None,
+        };
         match signal(event(Some("2"), "paid"), "a-2").decide(&met, stamp(at(55), "signal")) {
             Decision::Write { event: (_, next), answer, .. } => {
                 (next.cause.map(|cause| cause.as_str()), answer)
@@ -193,7 +203,7 @@ fn record_of_a_former_life_is_no_event() {
     data.created = at(1000);
     header = Header::stored(data);
     for state in STATES.into_iter().skip(1) {
-        let met = Met { header: Some(header.clone()), event: record_in(state), surplus: None };
+        let met = Met { header: Some(header.clone()), event: record_in(state), surplus: None, former: None };
         let decided = signal(event(Some("1"), "paid"), "a-2").decide(&met, stamp(at(1055), "signal"));
         let Decision::Write { answer: Signalled::Accepted, event: (Some(_), next), .. } = decided else {
             panic!("{state}: {decided:?}")
@@ -233,7 +243,8 @@ fn wait_over_any_record_is_refused() {
 fn sender_recognises_its_own_event_after_a_lost_reply() {
     let mut again = signal(event(None, "paid"), "a-1");
     for (state, first) in [("given", Signalled::Accepted), ("late", Signalled::Late { compensates: true })] {
-        let met = Met { header: Some(header_in("waiting")), event: record_in(state), surplus: None };
+        let met =
+            Met { header: Some(header_in("waiting")), event: record_in(state), surplus: None, former: None };
         again.answer = Some(first);
         let Decision::Answer(answer) = again.decide(&met, stamp(at(60), "again")) else { panic!("{state}") };
         assert_eq!(answer, first);

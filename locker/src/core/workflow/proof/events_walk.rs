@@ -178,10 +178,15 @@ impl World {
             next.push((format!("{name} reads"), world));
             return;
         };
-        let met = Met { header: Some(header.clone()), event: event.clone(), surplus: Some(surplus.clone()) };
+        let met = Met {
+            header: Some(header.clone()),
+            event: event.clone(),
+            surplus: Some(surplus.clone()),
+            former: None,
+        };
         let stamp = world.stamp();
         let (answer, over, record, header) = match signal.decide(&met, stamp) {
-            Decision::ReadSurplus => return,
+            Decision::Read(_) => return,
             Decision::Answer(answer) => {
                 world.senders[number].answer = Some(answer);
                 next.push((format!("{name} is answered {answer:?}"), world));

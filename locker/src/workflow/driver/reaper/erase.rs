@@ -45,7 +45,14 @@ impl Reaper {
         };
         let started = header.created;
         let failed = header.failures.places().map(|place| Place::FailedRuns { started, place }.to_string());
-        let items: Vec<String> = all.items.iter().filter(beside).cloned().chain(failed).collect();
+        let mut items: Vec<String> = all.items.iter().filter(beside).cloned().chain(failed).collect();
+        // The receipts of all versions are in the first one. It may also have written some and then
+        // not continued.
+        let has_events = !all.events.is_empty() || !surplus.is_empty();
+        if header.continues.is_none() && (has_events || header.continued_as.is_some()) {
+            let until = context.until(self.deadline);
+            items.extend(Box::pin(store.receipts_of_events(&header.workflow, started, until)).await?);
+        }
         Box::pin(store.delete_items(&header.workflow, &items, context.until(self.deadline))).await?;
         let guard = Guard::Revision(&header.revision);
         let until = context.until(self.deadline);

@@ -1,0 +1,64 @@
+//! Receipts: what a continued workflow remembers of the events of its former versions.
+//!
+//! Each version of a key has separate events. A sender may repeat an event after the version that
+//! received the event has ended, or send an event after the wait of that version has ended. So a
+//! version writes receipts of its events before it continues. All receipts of a workflow are in the
+//! partition of the first version, which exists as long as a later version exists.
+
+use chrono::{DateTime, Utc};
+use sha2::{Digest as _, Sha256};
+
+use super::{EventRecord, EventState, Identity};
+use crate::core::workflow::header::Header;
+use crate::core::workflow::place::Place;
+
+/// A reference to the version that has an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EventReceipt {
+    pub(crate) version: u32,
+    /// When that version started. Distinguishes another workflow that uses the version later.
+    pub(crate) run: DateTime<Utc>,
+}
+
+/// The events of former versions, as far as a signal depends on them.
+#[derive(Debug, Default)]
+pub(crate) struct Former {
+    /// Whether a former version has received this event.
+    pub(crate) has_event: bool,
+    /// The event of this name in the last version whose wait for the name declared a compensation,
+    /// with the header of that version.
+    pub(crate) last: Option<(Header, EventRecord)>,
+}
+
+impl Former {
+    /// Returns whether the last wait for the name ended without its event. An event that comes now
+    /// is late there, and is compensated there.
+    pub(super) fn is_late(&self) -> bool {
+        let event = self.last.as_ref().map(|(_, event)| event);
+        event.is_some_and(|event| event.state == EventState::Expired || event.cause.is_some())
+    }
+}
+
+/// Returns the part of a sort key that identifies an event: by its id, or else by the call that
+/// stored the event.
+///
+/// A value does not identify an event here: the same amount is paid every month.
+pub(super) fn digest(identity: &Identity, by: &str) -> String {
+    let text = match &identity.id {
+        Some(id) => format!("id {id}"),
+        None => format!("call {by}"),
+    };
+    hex::encode(Sha256::digest(text))
+}
+
+/// Returns the sort keys of the receipts of an event. `started`: the start of the first version.
+pub(crate) fn receipt_places(event: &EventRecord, started: DateTime<Utc>) -> Vec<String> {
+    let Ok(Place::Event(name) | Place::Surplus { event: name, .. }) = event.id.place() else {
+        return Vec::new();
+    };
+    let place = |digest: Option<&str>| Place::Receipt { started, event: name, digest }.to_string();
+    let arrived = event.arrived.as_ref().map(|arrived| digest(&arrived.identity, &arrived.by));
+    let of_event = arrived.map(|digest| place(Some(&digest)));
+    let has_compensation = event.wait.as_ref().is_some_and(|wait| wait.on_late.is_some());
+    of_event.into_iter().chain(has_compensation.then(|| place(None))).collect()
+}

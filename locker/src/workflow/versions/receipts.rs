@@ -1,0 +1,84 @@
+//! What a continued workflow remembers of the events of its former versions.
+
+use std::collections::BTreeSet;
+
+use crate::core::name;
+use crate::core::workflow::event::{EventReceipt, Former, Signal, receipt_places};
+use crate::core::workflow::header::{Header, State};
+use crate::core::workflow::place::Place;
+use crate::error::Error;
+use crate::store::{Guard, Until, event_receipt_item};
+use crate::workflow::context::Context;
+use crate::workflow::flow::Flow;
+
+impl Flow {
+    /// Writes receipts of all events of this version to the first version. `None`: this version is
+    /// the first one. `written`: the sort keys of those that exist.
+    ///
+    /// They are written before the next version starts, so they are there when it receives its
+    /// first event. If the workflow does not continue after all, no version reads them.
+    pub(super) async fn write_receipts(
+        &self,
+        first: Option<&Header>,
+        written: &mut BTreeSet<String>,
+    ) -> Result<(), Error> {
+        const VERB: &str = "write a receipt of the event";
+        let (seen, until) = (self.header(), self.until().for_end());
+        let store = self.context().store();
+        let first = first.unwrap_or(&seen);
+        let mut events = self.events();
+        if seen.surplus > 0 {
+            events.extend(Box::pin(store.read_surplus(self.workflow(), None, until)).await?);
+        }
+        let receipt = EventReceipt { version: seen.key_version, run: seen.created };
+        for event in events.iter().filter(|event| event.is_of(seen.created)) {
+            for place in receipt_places(event, first.created) {
+                if written.contains(&place) {
+                    continue;
+                }
+                let item = || event_receipt_item(&first.workflow, &place, receipt);
+                Box::pin(store.put_item(VERB, &item, None, Guard::None, until)).await?;
+                written.insert(place);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Context {
+    /// Returns what the former versions know of an event. `read`: a header that was read, perhaps
+    /// that of the first version.
+    pub(crate) async fn former(
+        &self,
+        latest: &Header,
+        read: Option<&Header>,
+        event: &Signal,
+        until: Until,
+    ) -> Result<Former, Error> {
+        let store = self.store();
+        let Some(first) = latest.continues else { return Ok(Former::default()) };
+        let first = match read.filter(|read| read.key_version == first) {
+            Some(first) => Some(first.clone()),
+            None => Box::pin(store.read_header(&name::partition(&latest.key(), first), until)).await?,
+        };
+        let Some(first) = first else { return Ok(Former::default()) };
+        let receipt = async |digest: Option<&str>| {
+            let place = Place::Receipt { started: first.created, event: &event.name, digest }.to_string();
+            Box::pin(store.read_event_receipt(&first.workflow, &place, until)).await
+        };
+        if let Some(digest) = event.receipt()
+            && receipt(Some(&digest)).await?.is_some()
+        {
+            return Ok(Former { has_event: true, last: None });
+        }
+        let Some(last) = receipt(None).await? else { return Ok(Former::default()) };
+        let workflow = name::partition(&first.key(), last.version);
+        let header = Box::pin(store.read_header(&workflow, until)).await?;
+        // The versions in between are deleted after their retention.
+        let is_it = |header: &Header| header.created == last.run && header.state != State::Reaping;
+        let Some(header) = header.filter(is_it) else { return Ok(Former::default()) };
+        let event = Box::pin(store.read_event(&workflow, &event.name, until)).await?;
+        let event = event.filter(|event| event.is_of(last.run));
+        Ok(Former { has_event: false, last: event.map(|event| (header, event)) })
+    }
+}
