@@ -65,6 +65,8 @@ mod faults;
 mod first_and_later;
 #[path = "workflow/former_life.rs"]
 mod former_life;
+#[path = "workflow/former_versions.rs"]
+mod former_versions;
 #[path = "workflow/gauges.rs"]
 mod gauges;
 #[path = "workflow/header_size.rs"]

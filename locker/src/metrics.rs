@@ -33,7 +33,7 @@
 //! | `workflowsEnded` | counter | `workflow`, `outcome` | workflows ended: `completed`, `failed`, `cancelled` |
 //! | `workflowsQuarantined` | counter | `workflow` | workflows quarantined for an operator |
 //! | `workflowsForgotten` | counter | `workflow` | finished workflows deleted by the reaper |
-//! | `events` | counter | `workflow`, `outcome` | events stored: `accepted`, `late`, `surplus` (another event under the name); and `unread`: accepted events that are late by the end of their workflow |
+//! | `events` | counter | `workflow`, `outcome` | events stored: `accepted`, `late`, `surplus` (another event under the name); `unread`: accepted events that are late by the end of their workflow; `undone`: events that the code received and that are compensated, because the workflow failed or was cancelled |
 //! | `steps` | counter | `kind`, `outcome` | steps that ended |
 //! | `stepsInDoubt` | counter | | steps found started with an unknown outcome |
 //! | `stepsNotReached` | counter | | completed effects that the code of a completed workflow did not reach |
@@ -65,7 +65,7 @@ use metrics::{SharedString, counter, gauge, histogram};
 
 use crate::core::key::Key;
 #[cfg(feature = "workflow")]
-use crate::core::workflow::event::Signalled;
+use crate::core::workflow::event::{EventRecord, LateCause, Signalled};
 
 /// Begins that acquired the token.
 pub(crate) const ACQUIRED: &str = "lockTokensAcquired";
@@ -315,9 +315,11 @@ pub(crate) fn count_event(name: &str, answer: Signalled) {
 }
 
 /// Events that were accepted, and that the code did not read before the end.
-pub(crate) fn count_unread_events(name: &str, events: usize) {
-    if events > 0 {
-        counter!(EVENTS, "workflow" => name.to_owned(), "outcome" => "unread").increment(events as u64);
+/// Counts events that are late by the end of their workflow.
+pub(crate) fn count_left_events<'a>(events: impl IntoIterator<Item = &'a EventRecord>) {
+    for event in events {
+        let outcome = if event.cause == Some(LateCause::Failed) { "undone" } else { "unread" };
+        counter!(EVENTS, "workflow" => event.workflow_name.clone(), "outcome" => outcome).increment(1);
     }
 }
 

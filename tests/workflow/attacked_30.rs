@@ -23,15 +23,15 @@ fn noise(bytes: usize) -> String {
     (0..bytes).map(|_| random.alphanumeric()).collect()
 }
 
-async fn state(desk: &Desk, version: u32) -> Option<State> {
+pub(crate) async fn state(desk: &Desk, version: u32) -> Option<State> {
     desk.machine().0.get("r/1", version).await.unwrap().map(|view| view.state())
 }
 
-async fn ran(desk: &Desk, code: &Script) -> Outcome<String> {
+pub(crate) async fn ran(desk: &Desk, code: &Script) -> Outcome<String> {
     desk.machine().0.start(code, "r/1", &input()).retention(Retention::For(DAY)).run().await.unwrap()
 }
 
-async fn completed(desk: &Desk) -> String {
+pub(crate) async fn completed(desk: &Desk) -> String {
     let outcome = desk.machine().0.outcome::<Script>("r/1").fetch().await.unwrap();
     let Some(Outcome::Completed(answer)) = outcome else { panic!("{outcome:?}") };
     answer.into_inner()

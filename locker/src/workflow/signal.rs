@@ -15,7 +15,10 @@ use crate::core::argument::{InvalidArgument, InvalidSetting};
 use crate::core::key::{IntoKey, Key};
 use crate::core::name;
 use crate::core::private::Private;
-use crate::core::workflow::event::{Decision, Identity, Met, Read, Signal as Given, Signalled};
+use crate::core::workflow::event::{
+    Decision, EventReceipt, EventRecord, Identity, Met, Read, Signal as Given, Signalled, receipt_places,
+};
+use crate::core::workflow::header::Header;
 use crate::error::Error;
 use crate::metrics;
 use crate::settings;
@@ -173,8 +176,11 @@ impl Context {
             };
             let name = header.1.name.clone();
             given.answer = Some(answer);
-            let (events, headers) = ([Over::Event(event.0, *event.1)], [(Some(header.0), *header.1)]);
-            let written = self.store().change_together(VERB, &events, &headers, None, until);
+            let receipts = late_receipts(&met, header.0, &event.1);
+            let event = Over::Event(event.0, *event.1);
+            let (records, headers) =
+                (std::iter::once(event).chain(receipts).collect::<Vec<_>>(), [(Some(header.0), *header.1)]);
+            let written = self.store().change_together(VERB, &records, &headers, None, until);
             if matches!(Box::pin(written).await?, Written::Done) {
                 metrics::count_event(&name, answer);
                 return Ok(answer);
@@ -211,4 +217,14 @@ impl Context {
             }
         }
     }
+}
+
+/// Returns the receipts of an event that is late in a former version, which has written its other
+/// receipts before.
+fn late_receipts<'a>(met: &'a Met, header: &Header, event: &EventRecord) -> Vec<Over<'a>> {
+    let first = met.former.as_ref().and_then(|former| former.first.as_ref());
+    let Some((first, started)) = first.filter(|_| header.continued_as.is_some()) else { return Vec::new() };
+    let receipt = EventReceipt { version: header.key_version, run: header.created };
+    let places = receipt_places(event, *started).into_iter();
+    places.map(|place| Over::Receipt { first, place, receipt }).collect()
 }

@@ -35,6 +35,10 @@ pub(super) fn refused(view: &View, act: &Act) -> String {
         (Verb::Signal, _) if view.state() == State::Reaping => {
             "it is being deleted: nothing would be stored".to_owned()
         }
+        (Verb::Signal, _) if view.continued_as().is_some() => {
+            let version = view.continued_as().unwrap_or_default();
+            format!("it continues as key version {version}: give the event to that version")
+        }
         (Verb::Signal, event) => {
             let stored = event.map_or("stored", |event| event.state().as_str());
             format!("it has this event already, which is {stored}: nothing would be written")

@@ -4,13 +4,13 @@
 use crate::core::invalid::InvalidRecord;
 use crate::core::message::letter::Letter;
 use crate::core::workflow::audit::WorkflowAudit;
-use crate::core::workflow::event::EventRecord;
+use crate::core::workflow::event::{EventReceipt, EventRecord};
 use crate::core::workflow::header::Header;
 use crate::core::workflow::step::StepRecord;
 use crate::error::Error;
 use crate::store::{
-    Action, Guard, Item, Store, Until, Written, event_item, event_of, found, header_item, header_of,
-    message_item, message_of, record_item, record_of, workflow_audit_item,
+    Action, Guard, Item, Store, Until, Written, event_item, event_of, event_receipt_item, found, header_item,
+    header_of, message_item, message_of, record_item, record_of, workflow_audit_item,
 };
 
 /// The loop gives up after this many writes of others.
@@ -86,6 +86,12 @@ pub(crate) enum Over<'a> {
     Event(Option<&'a EventRecord>, EventRecord),
     /// This header stays as it was read.
     Unchanged(&'a Header),
+    /// The receipt of an event, at this sort key of the first version.
+    Receipt {
+        first: &'a str,
+        place: String,
+        receipt: EventReceipt,
+    },
 }
 
 /// The outcome of a change.
@@ -160,6 +166,9 @@ impl Store {
             Over::Event(seen, event) => self.over(*seen, event),
             Over::Unchanged(header) => {
                 Action::Unchanged { workflow: header.workflow.clone(), seen: header.revision.clone() }
+            }
+            Over::Receipt { first, place, receipt } => {
+                Action::Put { item: event_receipt_item(first, place, *receipt), absent: false }
             }
         });
         let headers_over = headers.iter().map(|(seen, header)| self.over(*seen, header));

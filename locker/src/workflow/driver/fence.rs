@@ -104,7 +104,7 @@ impl Flow {
         for (event, _) in left.split_off(fitting(left.iter().map(|(event, _)| event), 0)) {
             let changed = context.act_on_event("leave the event", event, &leave, self.until().for_end());
             if let Changed::Done(next) = Box::pin(changed).await? {
-                metrics::count_unread_events(&next.workflow_name, 1);
+                metrics::count_left_events([&next]);
                 self.note_event(next);
             }
         }
@@ -129,7 +129,7 @@ impl Flow {
         let written = context.store().change_together(verb, &records, &headers, None, until);
         match Box::pin(written).await? {
             Written::Done => {
-                metrics::count_unread_events(&next.name, left.len());
+                metrics::count_left_events(left.iter().map(|(_, next)| next));
                 left.into_iter().for_each(|(_, next)| self.note_event(next));
                 context.record_failed_runs(&next, until).await;
                 self.hold(next);

@@ -178,6 +178,10 @@ impl Workflows {
             former: Some(Former::default()),
         };
         let state = met.event.as_ref().map(|event| event.state.as_str());
+        // The latest version receives the event.
+        if header.continued_as.is_some() {
+            return Ok(None);
+        }
         let Decision::Write { answer, event: (_, next), header: (_, then) } =
             given.decide(&met, context.stamp())
         else {

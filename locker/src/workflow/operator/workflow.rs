@@ -235,7 +235,8 @@ impl Workflows {
         };
         let (context, verb) = (self.context(), prepared.verb);
         let (answer, audit) = (prepared.answer, Some(&prepared.audit));
-        let unread = if matches!(act, WorkflowAct::Close) { prepared.events.len() } else { 0 };
+        let left = prepared.events.iter().map(|(_, next)| next.clone());
+        let left: Vec<_> = left.filter(|_| matches!(act, WorkflowAct::Close)).collect();
         let until = context.until(None);
         // A transaction takes 100 items. Other steps are cancelled first, in transactions that check
         // that the workflow is still as the operator saw it. If one of them is refused, the operator
@@ -261,7 +262,7 @@ impl Workflows {
         if intervened == Intervened::Done {
             let name = &seen.header.name;
             answer.into_iter().for_each(|answer| metrics::count_event(name, answer));
-            metrics::count_unread_events(name, unread);
+            metrics::count_left_events(&left);
             // The workflow has ended, so its code reads none of them.
             for event in beyond.into_iter().filter_map(|(seen, _)| seen) {
                 let leave = EventAct::Leave { undoes: false };

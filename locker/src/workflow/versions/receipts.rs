@@ -69,16 +69,17 @@ impl Context {
         if let Some(digest) = event.receipt()
             && receipt(Some(&digest)).await?.is_some()
         {
-            return Ok(Former { has_event: true, last: None });
+            return Ok(Former { has_event: true, ..Former::default() });
         }
-        let Some(last) = receipt(None).await? else { return Ok(Former::default()) };
+        let former = Former { first: Some((first.workflow.clone(), first.created)), ..Former::default() };
+        let Some(last) = receipt(None).await? else { return Ok(former) };
         let workflow = name::partition(&first.key(), last.version);
         let header = Box::pin(store.read_header(&workflow, until)).await?;
         // The versions in between are deleted after their retention.
         let is_it = |header: &Header| header.created == last.run && header.state != State::Reaping;
-        let Some(header) = header.filter(is_it) else { return Ok(Former::default()) };
+        let Some(header) = header.filter(is_it) else { return Ok(former) };
         let event = Box::pin(store.read_event(&workflow, &event.name, until)).await?;
         let event = event.filter(|event| event.is_of(last.run));
-        Ok(Former { has_event: false, last: event.map(|event| (header, event)) })
+        Ok(Former { last: event.map(|event| (header, event)), ..former })
     }
 }

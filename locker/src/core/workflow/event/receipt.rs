@@ -25,6 +25,8 @@ pub(crate) struct EventReceipt {
 pub(crate) struct Former {
     /// Whether a former version has received this event.
     pub(crate) has_event: bool,
+    /// The partition and the start of the first version, which has the receipts.
+    pub(crate) first: Option<(String, DateTime<Utc>)>,
     /// The event of this name in the last version whose wait for the name declared a compensation,
     /// with the header of that version.
     pub(crate) last: Option<(Header, EventRecord)>,

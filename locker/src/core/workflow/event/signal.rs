@@ -72,8 +72,9 @@ pub(crate) struct Met {
 impl Met {
     /// Returns the items of the version whose wait ended without the event, if there is one.
     pub(crate) fn into_former(self) -> Self {
-        let (header, event) = self.former.and_then(|former| former.last).unzip();
-        Self { header, event, surplus: None, former: Some(Former::default()) }
+        let former = self.former.unwrap_or_default();
+        let (header, event) = former.last.unzip();
+        Self { header, event, surplus: None, former: Some(Former { last: None, ..former }) }
     }
 }
 

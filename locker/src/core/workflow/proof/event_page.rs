@@ -4,15 +4,24 @@ use super::header_page::header_in;
 use super::page::{Table, cell};
 use super::sample::{self, at, by, stamp, start, undo};
 use crate::core::workflow::event::{
-    Decision, EventAct, EventRecord, EventRefusal, EventState, Identity, Met, NewWait, Reached, Signal,
-    Signalled,
+    Arrived, Decision, EventAct, EventData, EventRecord, EventRefusal, EventState, Former, Identity, Met,
+    NewWait, Reached, Signal, Signalled, receipt_places,
 };
-use crate::core::workflow::header::{Header, HeaderEvent, OperatorAct};
+use crate::core::workflow::header::{Header, HeaderData, HeaderEvent, OperatorAct, State};
 use crate::core::workflow::place::Place;
 use crate::core::workflow::step::RecordId;
 
-const STATES: [&str; 8] =
-    ["no record", "waiting", "waiting, of a compensation", "given", "taken", "expired", "late", "handled"];
+const STATES: [&str; 9] = [
+    "no record",
+    "waiting",
+    "waiting, of a compensation",
+    "given",
+    "given, waited for in a former version",
+    "taken",
+    "expired",
+    "late",
+    "handled",
+];
 
 /// The headers that a signal meets.
 const HEADERS: [(&str, &str); 4] = [
@@ -66,6 +75,9 @@ fn record_in(state: &str) -> Option<EventRecord> {
         "waiting" => waiting(false),
         "waiting, of a compensation" => waiting(true),
         "given" => given(Some(waiting(false)), "waiting"),
+        "given, waited for in a former version" => {
+            given(Some(waiting(false)), "waiting").moved("order/7", start(), stamp(at(20), "moved"))
+        }
         "taken" => on(given(Some(waiting(false)), "waiting"), take(by()), 60),
         "expired" => on(waiting(false), EventAct::Expire { by: by() }, 700),
         "late" => late(),
@@ -77,6 +89,9 @@ fn record_in(state: &str) -> Option<EventRecord> {
 fn state_of(record: &EventRecord) -> &'static str {
     match (record.state, record.wait.as_ref().is_some_and(|wait| wait.of_compensation)) {
         (EventState::Waiting, true) => "waiting, of a compensation",
+        (EventState::Given, _) if record.wait.as_ref().is_some_and(|wait| wait.former) => {
+            "given, waited for in a former version"
+        }
         (state, _) => state.as_str(),
     }
 }
@@ -196,10 +211,94 @@ fn late_events_state_why_they_are_late() {
     );
 }
 
+/// The code of the next version declares its own compensation at its own wait.
+#[test]
+fn wait_of_the_next_version_replaces_the_former_one() {
+    let moved = record_in("given, waited for in a former version").expect("a record");
+    assert!(!moved.is_reached());
+    let at_its_wait = NewWait { on_late: None, until: at(900), ..new_wait(false) };
+    let act = EventAct::Take { by: "run-2".to_owned(), at: Box::new(at_its_wait) };
+    let taken = moved.on(&moved.revision, &act, stamp(at(60), "take")).expect("it is allowed");
+    let wait = taken.wait.clone().expect("a wait");
+    assert_eq!((wait.until, wait.on_late, wait.former), (at(900), None, false));
+    let late = moved.on(&moved.revision, &EventAct::Leave { undoes: false }, stamp(at(60), "end"));
+    assert!(late.expect("it is allowed").owed().is_some());
+}
+
+/// The header of a version that continues the first one.
+fn second_version() -> Header {
+    let mut data = HeaderData::clone(&header_in("waiting"));
+    data.continues = Some(1);
+    Header::stored(data)
+}
+
+fn former(has_event: bool, last: Option<&str>) -> Former {
+    let last = last.and_then(record_in).map(|event| (header_in("continued"), event));
+    Former { has_event, first: None, last }
+}
+
+#[test]
+fn next_version_reads_what_former_versions_know() {
+    let met = |state, former| Met {
+        header: Some(second_version()),
+        event: record_in(state),
+        surplus: Some(Vec::new()),
+        former,
+    };
+    let decide = |state, id, former| {
+        let met = met(state, former);
+        match signal(event(Some(id), "paid"), "a-2").decide(&met, stamp(at(55), "signal")) {
+            Decision::Read(read) => format!("{read:?}"),
+            Decision::Answer(answer) | Decision::Write { answer, .. } => format!("{answer:?}"),
+        }
+    };
+    for state in ["no record", "waiting", "given", "taken", "expired", "late"] {
+        let is_known = matches!(state, "given" | "taken" | "late");
+        let (own, other) = (decide(state, "1", None), decide(state, "2", None));
+        assert_eq!(own, if is_known { "Duplicate" } else { "Former" }, "{state}");
+        assert_eq!(other, "Former", "{state}");
+        assert_eq!(decide(state, "2", Some(former(true, None))), "Duplicate", "{state}");
+    }
+    for last in ["waiting", "taken", "expired", "late"] {
+        let is_late = matches!(last, "expired" | "late");
+        let unreached = decide("no record", "2", Some(former(false, Some(last))));
+        assert_eq!(unreached, if is_late { "Nothing" } else { "Accepted" }, "{last}");
+        // The code waits again under the name.
+        assert_eq!(decide("waiting", "2", Some(former(false, Some(last)))), "Accepted", "{last}");
+    }
+    let there = met("no record", Some(former(false, Some("expired")))).into_former();
+    let decided = signal(event(Some("2"), "paid"), "a-2").decide(&there, stamp(at(55), "signal"));
+    let Decision::Write { answer: Signalled::Late { compensates: true }, header: (_, then), .. } = decided
+    else {
+        panic!("{decided:?}")
+    };
+    assert_eq!((then.stands, then.ending), (true, Some(State::Continued)));
+}
+
+#[test]
+fn event_without_an_id_is_known_by_the_call_that_stored_it() {
+    let first = signal(event(None, "paid"), "a-1");
+    assert_eq!(first.receipt(), None, "no version has it");
+    let again = Signal { answer: Some(Signalled::Accepted), ..first.clone() };
+    let record = given(None, "waiting");
+    let own = EventRecord::stored(EventData {
+        arrived: Some(Arrived { identity: event(None, "paid"), at: at(50), by: "a-1".to_owned() }),
+        ..EventData::clone(&record)
+    });
+    let places = receipt_places(&own, start());
+    let is_its = |signal: &Signal| {
+        let digest = signal.receipt().expect("a round has written it");
+        places.iter().any(|place| place.ends_with(&format!(" paid {digest}")))
+    };
+    assert!(is_its(&again));
+    let other = Signal { by: "a-2".to_owned(), ..again };
+    assert!(!is_its(&other), "the same amount is paid every month");
+}
+
 #[test]
 fn record_of_a_former_life_is_no_event() {
     let mut header = Header::clone(&header_in("waiting"));
-    let mut data = crate::core::workflow::header::HeaderData::clone(&header);
+    let mut data = HeaderData::clone(&header);
     data.created = at(1000);
     header = Header::stored(data);
     for state in STATES.into_iter().skip(1) {

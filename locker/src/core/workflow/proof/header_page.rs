@@ -29,7 +29,7 @@ const STATES: [&str; 15] = [
     "reaping",
 ];
 
-const EVENTS: [&str; 32] = [
+const EVENTS: [&str; 33] = [
     "claim",
     "claim by the same owner",
     "claim after too many crashes",
@@ -40,6 +40,7 @@ const EVENTS: [&str; 32] = [
     "driver: completes, an event is not read",
     "driver: completes, a late event is owed",
     "driver: continues as the next version",
+    "driver: continues, an event is not read",
     "driver: fails, nothing to compensate",
     "driver: fails, compensates",
     "driver: all is compensated",
@@ -189,6 +190,11 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
         },
         "driver: continues as the next version" => {
             driver(&header, DriverAct::Continue { version: 2, note: None })
+        }
+        "driver: continues, an event is not read" => {
+            let (signalled, event) = unread(&header, DriverAct::Continue { version: 2, note: None });
+            header = signalled;
+            event
         }
         "driver: fails, nothing to compensate" => driver(&header, DriverAct::Fail { result: answer() }),
         "driver: fails, compensates" => {
