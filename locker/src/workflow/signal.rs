@@ -67,7 +67,8 @@ impl Workflows {
     ///
     /// 2 reads of 1 unit, and 1 transaction of 2 items: 4 write units for a value up to 1 KB, and 1
     /// to 3 for the index. A duplicate costs only the reads. Another event under the name costs 1
-    /// more query. A workflow that has continued as a new version costs 1 more read.
+    /// more query. A workflow that has continued as a new version costs 2 more reads, and 1 more if
+    /// the event has an id.
     ///
     /// # Crash window
     ///
@@ -109,8 +110,8 @@ impl Signal {
     /// Otherwise they are the same if their values are equal as JSON, in any order of members. So
     /// without ids, a second payment of the same amount is a duplicate.
     ///
-    /// Events of earlier versions of the key do not count, see
-    /// [`continue_as_new`](super::Flow::continue_as_new).
+    /// If the workflow has [continued](super::Flow::continue_as_new) as a new version, only the id
+    /// identifies an event of an earlier version.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self

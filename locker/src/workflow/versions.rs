@@ -45,12 +45,13 @@ impl Flow {
     ///   completion.
     /// - The next version runs steps with the same names again. Their providers receive other
     ///   idempotency keys. A step with a [key of its own](super::Once::key) stays done.
-    /// - Events that the code has not read move to the next version, without the
-    ///   [`on_late`](super::Wait::on_late) of a wait in this version.
-    /// - The next version does not contain the events that this version has read, nor its waits
-    ///   that are over. **An event that is sent again after that is a new event**, and a late one
-    ///   is accepted. Use another name in each version, such as `PAID.part(month)`: the next
-    ///   version does not wait for the old name, and its end makes the event late.
+    /// - Events that the code has not read move to the next version. They keep the
+    ///   [`on_late`](super::Wait::on_late) of their waits until the next version waits for them.
+    /// - An event with an [id](super::Signal::id) is recognised in each later version, so a repeated
+    ///   signal is a duplicate. **An event without an id is a new event in each version.**
+    /// - If the time of a wait with `on_late` has passed, an event of that name stays late in the
+    ///   next versions, and its compensation runs once. This ends when a version waits for the name
+    ///   again, or when the version of the wait is deleted after its retention.
     /// - `outcome`, `start` and `signal` use the latest version, if they are called without a key
     ///   version or with the first version.
     /// - One call, or one run of a completer, drives up to 100 versions. The next run continues.
@@ -85,7 +86,8 @@ impl Flow {
     ///
     /// # Crash window
     ///
-    /// None: one transaction ends this version and starts the next one.
+    /// None: one transaction ends this version and starts the next one. If the driver crashes before
+    /// it, the input and the receipts of events may be stored already. The next run uses them.
     ///
     /// # Cost
     ///
@@ -93,6 +95,8 @@ impl Flow {
     ///   index.
     /// - Each later continuation: 1 more read of 1 unit, and 1 more item in the transaction.
     /// - Each event that moves to the next version: 2 more items.
+    /// - Each event of this version: 1 write of 1 unit for its receipt, and 1 more if its wait
+    ///   declared `on_late`.
     /// - An input of more than 400 bytes: 1 more request.
     /// - Each version is claimed like any workflow: 1 read, 1 write and 1 query.
     pub fn continue_as_new(&self, input: &impl Serialize) -> Stop {
