@@ -165,9 +165,9 @@ impl IntoFuture for Signal {
 impl Context {
     /// Stores the event and counts it in its workflow, in one transaction.
     async fn signal(&self, workflow: &str, mut given: Given, until: Until) -> Result<Signalled, Error> {
-        // The items are read one after the other, and a driver may write any of them after that. The
-        // transaction is conditional on the revisions of the header and the event. If one of them
-        // has changed, all are read again and the signal is decided again.
+        // The items are read one after the other, and a driver may write any of them after that.
+        // The transaction is conditional on the revisions of the header and the event. If one of
+        // them has changed, all are read again and the signal is decided again.
         for _ in 0..ROUNDS {
             let met = Box::pin(self.meet(workflow, &given, until)).await?;
             let (answer, event, header) = match given.decide(&met, self.stamp()) {

@@ -47,8 +47,8 @@ impl Flow {
     ///   idempotency keys. A step with a [key of its own](super::Once::key) stays done.
     /// - Events that the code has not read move to the next version. They keep the
     ///   [`on_late`](super::Wait::on_late) of their waits until the next version waits for them.
-    /// - An event with an [id](super::Signal::id) is recognised in each later version, so a repeated
-    ///   signal is a duplicate. **An event without an id is a new event in each version.**
+    /// - An event with an [id](super::Signal::id) is recognised in each later version, so a
+    ///   repeated signal is a duplicate. **An event without an id is a new event in each version.**
     /// - If the time of a wait with `on_late` has passed, an event of that name stays late in the
     ///   next versions, and its compensation runs once. This ends when a version waits for the name
     ///   again, or when the version of the wait is deleted after its retention.
@@ -86,8 +86,8 @@ impl Flow {
     ///
     /// # Crash window
     ///
-    /// None: one transaction ends this version and starts the next one. If the driver crashes before
-    /// it, the input and the receipts of events may be stored already. The next run uses them.
+    /// None: one transaction ends this version and starts the next one. If the driver crashes
+    /// before it, the input and the receipts of events may be stored. The next run uses them.
     ///
     /// # Cost
     ///

@@ -238,9 +238,9 @@ impl Workflows {
         let left = prepared.events.iter().map(|(_, next)| next.clone());
         let left: Vec<_> = left.filter(|_| matches!(act, WorkflowAct::Close)).collect();
         let until = context.until(None);
-        // A transaction takes 100 items. Other steps are cancelled first, in transactions that check
-        // that the workflow is still as the operator saw it. If one of them is refused, the operator
-        // reads the workflow and closes it again.
+        // A transaction takes 100 items. Other steps are cancelled first, in transactions that
+        // check that the workflow is still as the operator saw it. If one of them is refused, the
+        // operator reads the workflow and closes it again.
         let first = prepared.steps.split_off(prepared.steps.len().min(MOST_STEPS));
         for steps in first.chunks(MOST_STEPS) {
             let steps = steps.iter().map(|(seen, next)| Over::Step(*seen, next.clone()));
