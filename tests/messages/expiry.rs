@@ -1,14 +1,16 @@
 //! Messages that are worthless later: not sent after their time, and not gone without a count.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use lock_token_testing::CallFate;
+use lock_token_testing::{Broker, CallFate, Exchange};
 use locker::Intervened;
 use locker::inbox::Incoming;
-use locker::message::NewMessage;
-use locker::relay::OutboxMessage;
+use locker::message::{Envelope, MessageState, NewMessage, Router, Sent, Target};
+use locker::relay::{OutboxMessage, Relay};
 use locker_tests::{Fate, ada};
+use tokio::sync::Notify;
 
 use crate::consumer::the_dead;
 use crate::post::{MINUTE, Post};
@@ -102,6 +104,102 @@ async fn expired_message_that_a_relay_has_taken_is_dropped_by_that_relay() {
     let first = first.await.unwrap().unwrap();
     assert_eq!((first.sent, first.expired), (1, 1), "{first:?}");
     assert_eq!((post.topics(), post.unsent().await), (vec!["b".to_owned()], 0));
+}
+
+/// A relay with a route for `sent` and one for `down`.
+fn relay(post: &Post) -> Relay {
+    let router = Router::new().route("sent", Broker::new()).route("down", post.broker.clone());
+    Relay::new(&post.desk.machine().0, router)
+}
+
+async fn is_listed(post: &Post) -> usize {
+    post.desk.machine().0.messages(MessageState::Unsent).fetch().await.unwrap().items.len()
+}
+
+#[tokio::test(start_paused = true)]
+async fn expired_message_without_a_route_is_deleted_and_later_ones_follow() {
+    let post = Post::new().await;
+    let until = post.desk.now() + TimeDelta::seconds(30);
+    let lasting = NewMessage::new("odd", &7).subject("order/8");
+    let behind = NewMessage::new("sent", &7).subject("order/7");
+    let _ = commit(&post, [offer("odd", until), behind, lasting]).await;
+    post.desk.bench.clock.advance(MINUTE * 2);
+    let done = relay(&post).run().await.unwrap();
+    assert_eq!((done.sent, done.expired, done.unknown["odd"], done.failed), (1, 1, 1, 0), "{done:?}");
+    assert_eq!((post.unsent().await, is_listed(&post).await), (1, 1));
+    assert_eq!(relay(&post).run().await.unwrap().expired, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn expired_messages_are_deleted_while_their_target_is_down() {
+    let post = Post::new().await;
+    let until = post.desk.now() + TimeDelta::minutes(3);
+    // Older messages, of which each run tries five before the target is down.
+    let lasting = (0..11).map(|number| NewMessage::new("down", &7).subject(format!("lasting/{number}")));
+    let offers = (0..150).map(|number| offer("down", until).subject(format!("order/{number}")));
+    let _ = commit(&post, lasting.chain(offers)).await;
+    post.calls.always(CallFate::Refused);
+    post.desk.bench.clock.advance(MINUTE);
+    let done = relay(&post).concurrency(1).run().await.unwrap();
+    assert_eq!((done.expired, done.waiting, done.left_alone), (0, 5, 156), "{done:?}");
+    post.desk.bench.clock.advance(MINUTE * 20);
+    let done = relay(&post).concurrency(1).run().await.unwrap();
+    assert_eq!((done.expired, done.waiting, done.left_alone), (150, 5, 6), "{done:?}");
+    assert_eq!(post.unsent().await, 11);
+}
+
+#[tokio::test(start_paused = true)]
+async fn expired_message_after_a_dead_one_is_deleted_without_a_read() {
+    let post = Post::new().await;
+    let until = post.desk.now() + TimeDelta::minutes(3);
+    let _ = commit(&post, [NewMessage::new("down", &7).subject("order/7"), offer("down", until)]).await;
+    post.desk.bench.clock.advance(MINUTE);
+    post.calls.next([CallFate::Declined]);
+    assert_eq!(relay(&post).run().await.unwrap().dead, 1);
+    post.desk.bench.clock.advance(MINUTE * 4);
+    let (workflows, wire) = post.desk.machine();
+    let done = Relay::new(&workflows, post.router()).run().await.unwrap();
+    assert_eq!((done.expired, post.unsent().await, the_dead(&workflows).await.len()), (1, 1, 1), "{done:?}");
+    let is_read = |it: &Exchange| it.operation == "Query" && it.request.to_string().contains(":message");
+    assert!(!wire.take().iter().any(is_read));
+}
+
+/// Keeps the order of its batches, and replies once it is let.
+struct Held(Arc<Notify>);
+
+impl Target for Held {
+    fn keeps_order(&self) -> bool {
+        true
+    }
+
+    fn most_messages(&self) -> usize {
+        10
+    }
+
+    async fn send(&self, batch: &[Envelope]) -> Vec<Sent> {
+        self.0.notified().await;
+        vec![Sent::Done; batch.len()]
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn message_that_expires_during_its_call_is_sent_and_not_expired() {
+    let post = Post::new().await;
+    let until = post.desk.now() + TimeDelta::seconds(65);
+    let _ = commit(&post, [NewMessage::new("a", &7).subject("order/7"), offer("b", until)]).await;
+    post.desk.bench.clock.advance(MINUTE);
+    let reply = Arc::new(Notify::new());
+    let router = Router::new().route("*", Held(reply.clone()));
+    let first = Relay::new(&post.desk.machine().0, router);
+    let first = tokio::spawn(async move { first.run().await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    post.desk.bench.clock.advance(Duration::from_secs(10));
+    // The other relay has no route for them.
+    let second = relay(&post).run().await.unwrap();
+    assert_eq!((second.sent, second.expired), (0, 0), "{second:?}");
+    reply.notify_one();
+    let first = first.await.unwrap().unwrap();
+    assert_eq!((first.sent, first.expired, post.unsent().await), (2, 0, 0), "{first:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -63,7 +63,7 @@ fn the_tables_are_what_the_code_checks_for() {
             "Workflows",
             &["workflow", "item"],
             "nextDue",
-            "[name, subject, code, state, created, lockedBy, attempts, lostInARow, since, reason, revision, class, cause, resolution, resolvedBy, resolvedReason, step, within]",
+            "[name, subject, expires, code, state, created, lockedBy, attempts, lostInARow, since, reason, revision, class, cause, resolution, resolvedBy, resolvedReason, step, within]",
         ),
     ] {
         let table = &template["Resources"][name]["Properties"];

@@ -108,13 +108,14 @@ impl NewMessage {
 
     /// Set the time from which on the message is worthless: the attribute `expirytime`.
     ///
-    /// No process begins to send the message after that, by its own clock. The next relay that
-    /// could send it deletes it: the message is due, its topic has a route, its target is not down,
-    /// and no earlier message of its subject waits. The relay counts it
-    /// ([`expired`](crate::relay::RelayReport::expired), the metric `messagesExpired`) and logs its
-    /// id; later messages of its subject follow. An earlier attempt may have sent it, if its
-    /// outcome is unknown. If the message is dead, an operator still decides; after a redrive it is
-    /// deleted. A message that was sent before may arrive later: the receiver checks the attribute.
+    /// No process begins to send the message after that, by its own clock. A relay deletes it once
+    /// it is due: in the turn of its subject, or a minute after its expiry if it has no such turn,
+    /// because its topic has no route, its target is down, or an earlier message of its subject
+    /// waits. The relay counts it ([`expired`](crate::relay::RelayReport::expired), the metric
+    /// `messagesExpired`) and logs it; later messages of its subject follow. An earlier attempt may
+    /// have sent it, if its outcome is unknown. If the message is dead, an operator still decides;
+    /// after a redrive it is deleted. A message that was sent before may arrive later: the receiver
+    /// checks the attribute.
     pub fn expires(mut self, at: impl Into<DateTime<Utc>>) -> Self {
         self.expires = Some(time::stored(at.into()));
         self

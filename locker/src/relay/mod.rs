@@ -1,6 +1,7 @@
 //! Messages that leave: the outbox of your own transactions, and the relay.
 
 mod batcher;
+mod expired;
 mod kept;
 pub(crate) mod outbox;
 mod partition;

@@ -10,7 +10,7 @@ use super::batcher::{Batcher, NotBegun};
 use super::relay::RelayReport;
 use crate::core::message::envelope::Envelope;
 use crate::core::message::event::LetterAct;
-use crate::core::message::letter::{Letter, MessageState, is_of_one_subject};
+use crate::core::message::letter::{Letter, MessageState, is_long_over, is_of_one_subject};
 use crate::core::retry::Backoff;
 use crate::core::time;
 use crate::message::Sent;
@@ -105,6 +105,10 @@ impl Sender<'_> {
         let mut done = RelayReport::default();
         while let Some(head) = queue.pop_front() {
             let is_due = self.is_due(&head);
+            if is_due && is_long_over(head.expires, self.context.now()) {
+                // It has a turn of its own: see [`super::expired`].
+                continue;
+            }
             if is_due && head.has_expired(self.context.now()) {
                 if self.drop_expired(&head, &mut done).await {
                     continue;

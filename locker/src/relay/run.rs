@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::batcher::Batcher;
+use super::expired::Expired;
 use super::partition::{Partition, Sender};
 use super::relay::{Relay, RelayReport};
 use super::{kept, seen};
@@ -18,6 +19,23 @@ pub(super) const RESERVE: Duration = Duration::from_secs(2);
 
 /// How long after its deadline a relay waits for what became of messages.
 const PATIENCE: Duration = Duration::from_secs(3);
+
+/// An item of a run.
+enum Due {
+    /// The messages of a workflow or a subject.
+    Partition(Partition),
+    /// One message that expired.
+    Expired(Expired),
+}
+
+impl Due {
+    fn partition(&self) -> &str {
+        match self {
+            Self::Partition(partition) => &partition.workflow,
+            Self::Expired(message) => message.partition(),
+        }
+    }
+}
 
 struct Sends<'a> {
     sender: Sender<'a>,
@@ -47,7 +65,7 @@ pub(super) async fn all(relay: &Relay) -> Result<RunReport<RelayReport>, Error> 
 }
 
 impl Work for Sends<'_> {
-    type Item = Partition;
+    type Item = Due;
     type Place = Positions;
     type Counts = RelayReport;
 
@@ -55,20 +73,32 @@ impl Work for Sends<'_> {
         &self,
         list: usize,
         from: Option<Positions>,
-    ) -> Result<Page<Partition, Positions, RelayReport>, Error> {
+    ) -> Result<Page<Due, Positions, RelayReport>, Error> {
         let page = self.lists.read(list, from).await?;
         let mut counts = RelayReport::default();
-        let rows = page.rows.into_iter().filter(|row| self.seen.is_new(row, &self.sender, &mut counts));
-        let entries = rows.map(|row| Entry {
-            lane: row.key.clone(),
-            due: row.due,
-            kind: Kind::One,
-            item: Partition::of(row.key),
+        let now = self.sender.context.now();
+        let entries = page.rows.into_iter().filter_map(|row| {
+            let item = if let Some(expired) = Expired::of(&row, now) {
+                Due::Expired(expired)
+            } else if self.seen.is_new(&row, &self.sender, &mut counts) {
+                Due::Partition(Partition::of(row.key.clone()))
+            } else {
+                return None;
+            };
+            Some(Entry { lane: row.key, due: row.due, kind: Kind::One, item })
         });
-        Ok(Page { entries: entries.collect(), next: page.next, counts })
+        let entries = entries.collect();
+        Ok(Page { entries, next: page.next, counts })
     }
 
-    async fn turn(&self, partition: &mut Partition) -> Turn<RelayReport> {
+    async fn turn(&self, due: &mut Due) -> Turn<RelayReport> {
+        let partition = match due {
+            Due::Partition(partition) => partition,
+            Due::Expired(message) => {
+                let counts = Box::pin(message.delete(self.sender.context)).await;
+                return Turn { is_work: false, ..Turn::done(counts) };
+            }
+        };
         if let Some(left_alone) = self.seen.leave(&partition.workflow, &self.sender) {
             let counts = RelayReport { left_alone, ..RelayReport::default() };
             return Turn { is_work: false, ..Turn::done(counts) };
@@ -76,8 +106,8 @@ impl Work for Sends<'_> {
         Box::pin(self.sender.relay(partition)).await
     }
 
-    async fn abandon(&self, partition: &Partition) -> RelayReport {
-        let key = self.sender.context.shown(&partition.workflow);
+    async fn abandon(&self, due: &Due) -> RelayReport {
+        let key = self.sender.context.shown(due.partition());
         tracing::error!(
             workflow.key = key,
             "the run ended while it sent messages; the messages may or may not be sent"

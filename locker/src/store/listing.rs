@@ -66,6 +66,10 @@ pub(crate) struct Row {
     pub(crate) name: Option<String>,
     #[cfg_attr(not(feature = "messages"), allow(dead_code, reason = "only messages have subjects"))]
     pub(crate) subject: Option<String>,
+    #[cfg_attr(not(feature = "messages"), allow(dead_code, reason = "only messages expire"))]
+    pub(crate) expires: Option<DateTime<Utc>>,
+    #[cfg_attr(not(feature = "messages"), allow(dead_code, reason = "only messages are deleted by it"))]
+    pub(crate) revision: Option<String>,
     pub(crate) state: Option<String>,
     pub(crate) attempts: Option<u32>,
     /// The latest runs in a row that lost their driver.
@@ -303,6 +307,8 @@ pub(super) fn to_row(layout: &Layout, item: &Item) -> Option<Row> {
         created_text: get(a::CREATED),
         name: get(a::NAME),
         subject: get(a::SUBJECT),
+        expires: get(a::EXPIRES).and_then(|text| time::from_text(&text)),
+        revision: get(a::REVISION),
         state: get(a::STATE),
         attempts: count(a::ATTEMPTS),
         lost_in_a_row: count(a::LOST_IN_A_ROW),

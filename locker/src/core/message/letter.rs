@@ -25,6 +25,10 @@ use crate::core::{cause, time};
 /// Until then the process that committed a message sends it; afterwards a relay may.
 pub(crate) const GRACE: Duration = Duration::from_secs(30);
 
+/// How long after the expiry of a message the last call with it has ended. A call begins before the
+/// expiry and takes 10 seconds at most; the rest is for clocks that differ.
+const CALLS_END: Duration = Duration::from_secs(60);
+
 /// The partition of the messages of a subject that were committed outside workflows.
 pub(crate) fn partition_of(subject: &str) -> String {
     Partition::Outbox { subject: &id::as_id(subject) }.to_string()
@@ -50,6 +54,11 @@ pub(crate) fn is_of_one_subject(partition: &str) -> bool {
 /// Whether it is too late to send a message that expires at this time.
 pub(crate) fn is_over(expires: Option<DateTime<Utc>>, now: DateTime<Utc>) -> bool {
     expires.is_some_and(|expires| expires <= now)
+}
+
+/// Returns whether a message expired so long ago that no call of any relay contains it.
+pub(crate) fn is_long_over(expires: Option<DateTime<Utc>>, now: DateTime<Utc>) -> bool {
+    is_over(expires.map(|expires| time::after(expires, CALLS_END)), now)
 }
 
 /// The due time of a message, from its sort key in the index.
@@ -654,6 +663,9 @@ pub(crate) mod tests {
         let content = Content { expires: Some(at(50)), ..content() };
         let letter = Letter::committed(new(Origin::Outbox, &content));
         assert_eq!([49, 50, 51].map(|now| letter.has_expired(at(now))), [false, true, true]);
+        let is_long = |now| is_long_over(letter.expires, at(now));
+        assert_eq!([50, 109, 110].map(is_long), [false, false, true]);
+        assert!(!is_long_over(None, at(i64::from(u32::MAX))));
         assert!(!committed().has_expired(at(i64::from(u32::MAX))));
     }
 

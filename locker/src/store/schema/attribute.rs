@@ -148,9 +148,10 @@ pub(crate) const STEP: &str = "step";
 pub(crate) const STEP_STATE: &str = "stepState";
 
 /// What a listing of workflows shows besides the keys of table and index.
-pub(crate) const WORKFLOW_PROJECTED: [&str; 18] = [
+pub(crate) const WORKFLOW_PROJECTED: [&str; 19] = [
     NAME,
     SUBJECT,
+    EXPIRES,
     CODE,
     STATE,
     CREATED,
