@@ -75,6 +75,38 @@ impl Sqs {
     /// In the table, the same as [`Consumer::receive`] and [`Consumer::run`].
     ///
     /// Source: Amazon SQS Developer Guide, *Short and long polling*, and *Visibility timeout*.
+    ///
+    /// # Examples
+    ///
+    /// A service that stops without an interrupted handler:
+    ///
+    /// ```no_run
+    /// use std::time::Duration;
+    /// use locker::aws::Sqs;
+    /// use locker::inbox::{Delivery, Inbox};
+    /// use locker::{BoxError, Failure};
+    /// use tokio::sync::oneshot;
+    ///
+    /// async fn pack(delivery: Delivery) -> Result<(), Failure> {
+    ///     println!("{}", delivery.body);
+    ///     Ok(())
+    /// }
+    ///
+    /// /// `shutdown`: such as `tokio::signal::ctrl_c()`, or the SIGTERM of a container.
+    /// async fn serve(inbox: Inbox, queue: Sqs, shutdown: impl Future<Output = ()>) -> Result<(), BoxError> {
+    ///     let consumer = inbox.consumer().hiding(queue.clone()).concurrency(4);
+    ///     let (stop, stopped) = oneshot::channel::<()>();
+    ///     let polling = tokio::spawn(async move {
+    ///         let stopped = async { drop(stopped.await) };
+    ///         queue.poll(&consumer, Duration::from_secs(5), pack, stopped).await;
+    ///     });
+    ///     shutdown.await;
+    ///     drop(stop);
+    ///     // The running handlers end here. The platform has to allow this time before it kills the
+    ///     // process: as long as a message takes, and 10 seconds for messages in the table.
+    ///     Ok(polling.await?)
+    /// }
+    /// ```
     pub async fn poll<E, Fut>(
         &self,
         consumer: &Consumer,
