@@ -118,3 +118,46 @@ async fn message_in_doubt_shares_no_batch_of_its_subject() {
     assert_eq!(target.take(), ["a", "b", "c d"]);
     assert_eq!(post.unsent().await, 0);
 }
+
+/// Takes 100 ms for each call, and records how many calls there are at the same time.
+#[derive(Debug, Clone)]
+struct Counted {
+    keeps_order: bool,
+    calls: Arc<Mutex<(usize, usize)>>,
+}
+
+impl Target for Counted {
+    fn most_messages(&self) -> usize {
+        if self.keeps_order { 10 } else { 1 }
+    }
+
+    fn keeps_order(&self) -> bool {
+        self.keeps_order
+    }
+
+    async fn send(&self, batch: &[Envelope]) -> Vec<Sent> {
+        {
+            let mut calls = self.calls.lock().unwrap();
+            calls.0 += 1;
+            calls.1 = calls.1.max(calls.0);
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        self.calls.lock().unwrap().0 -= 1;
+        vec![Sent::Done; batch.len()]
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn batches_of_a_subject_are_limited_by_concurrency_and_others_to_eight_calls() {
+    for (keeps_order, messages, concurrency, most) in [(true, 2, 12, 12), (true, 2, 3, 3), (false, 2, 30, 8)]
+    {
+        let post = Post::new().await;
+        let subjects = (0..30).flat_map(|number| vec![number; messages]);
+        due(&post, subjects.map(|number| told("told").subject(format!("order/{number}")))).await;
+        let target = Counted { keeps_order, calls: Arc::default() };
+        let router = Router::new().route("*", target.clone());
+        let relay = Relay::new(&post.desk.machine().0, router).concurrency(concurrency);
+        assert_eq!(relay.run().await.unwrap().sent, 30 * messages);
+        assert_eq!(target.calls.lock().unwrap().1, most, "{keeps_order} {messages} {concurrency}");
+    }
+}

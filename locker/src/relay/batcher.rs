@@ -17,8 +17,10 @@ use crate::workflow::context::Context;
 
 /// How long a batch that is not full waits for more.
 const LINGER: Duration = Duration::from_millis(5);
-/// Calls to one target at the same time. Batches of one subject, of which each partition sends one
-/// at a time, come in addition.
+/// Calls to one target at the same time, whose batches have messages of many subjects. While these
+/// calls run, more messages come, so later batches are full: most of the cost of a message is its
+/// call. A batch of one subject gets no fuller by waiting, so its call begins at once and is not
+/// counted here: [`Relay::concurrency`](super::Relay::concurrency) limits such calls.
 const AT_ONCE: usize = 8;
 /// The same of messages in doubt. They have calls of their own beside those of the others: if each
 /// of them hangs, the others are sent nevertheless.
