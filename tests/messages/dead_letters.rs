@@ -131,7 +131,7 @@ async fn while_code_decides_nobody_else_does_and_a_process_that_dies_holds_it_fo
             assert_eq!(workflows.annotate(seen, &ada).await.unwrap(), Intervened::NotPossible);
         }
         let beside = letters(&workflows).run(async |_: &Message| Decision::Discard).await.unwrap();
-        assert_eq!((beside.passed_by, beside.discarded, beside.finished), (1, 0, true), "{beside:?}");
+        assert_eq!((beside.taken_elsewhere, beside.discarded, beside.finished), (1, 0, true), "{beside:?}");
         std::future::pending().await
     };
     let dies = tokio::time::timeout(MINUTE, letters(&workflows).run(decide)).await;
@@ -216,7 +216,7 @@ async fn code_that_wakes_late_decides_about_nothing_that_is_not_its_own_any_more
     let (done, ()) = tokio::join!(late.run(decide), beside);
     let done = done.unwrap();
     assert_eq!((post.topics().len(), *compensated.lock().unwrap()), (1, 0), "it was sent: {done:?}");
-    assert_eq!((done.passed_by, done.discarded), (1, 0), "{done:?}");
+    assert_eq!((done.taken_elsewhere, done.discarded), (1, 0), "{done:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -225,7 +225,7 @@ async fn a_relay_that_may_not_write_says_that_it_failed() {
     let (relay, wire) = post.relay();
     wire.matching(|it| it.operation == "PutItem", Fate::Denied);
     let done = relay.run().await.unwrap();
-    assert_eq!((done.passed_by, done.failed), (0, 1), "{done:?}");
+    assert_eq!((done.taken_elsewhere, done.failed), (0, 1), "{done:?}");
 }
 
 /// One that may not delete sends the same message each minute, and says that something is wrong.

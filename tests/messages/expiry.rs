@@ -141,10 +141,10 @@ async fn expired_messages_are_deleted_while_their_target_is_down() {
     post.calls.always(CallFate::Refused);
     post.desk.bench.clock.advance(MINUTE);
     let done = relay(&post).concurrency(1).run().await.unwrap();
-    assert_eq!((done.expired, done.waiting, done.left_alone), (0, 5, 156), "{done:?}");
+    assert_eq!((done.expired, done.waiting, done.target_down), (0, 5, 156), "{done:?}");
     post.desk.bench.clock.advance(MINUTE * 20);
     let done = relay(&post).concurrency(1).run().await.unwrap();
-    assert_eq!((done.expired, done.waiting, done.left_alone), (150, 5, 6), "{done:?}");
+    assert_eq!((done.expired, done.waiting, done.target_down), (150, 5, 6), "{done:?}");
     assert_eq!(post.unsent().await, 11);
 }
 
@@ -215,7 +215,7 @@ async fn message_that_two_relays_drop_is_counted_once() {
     assert_eq!(post.relay().0.run().await.unwrap().expired, 1);
     wire.let_through();
     let first = first.await.unwrap().unwrap();
-    assert_eq!((first.expired, first.passed_by), (0, 1), "{first:?}");
+    assert_eq!((first.expired, first.taken_elsewhere), (0, 1), "{first:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -132,7 +132,7 @@ async fn beside_a_busy_and_a_dead_group_a_message_is_handled_in_the_first_round(
     assert!(handled.iter().all(|(_, at)| *at <= TimeDelta::seconds(20)), "{handled:?}");
     assert!((15..=22).contains(&done.handled), "{done:?}");
     // The handler that hangs is dropped 15 minutes after the deadline.
-    assert_eq!((done.passed_by, done.finished), (1, false), "{done:?}");
+    assert_eq!((done.taken_elsewhere, done.finished), (1, false), "{done:?}");
     assert!(clock.now() - begun <= TimeDelta::seconds(15 * 60 + 20), "{}", clock.now() - begun);
 }
 
@@ -160,7 +160,7 @@ async fn beside_a_decision_that_hangs_a_quiet_subject_has_its_turn() {
     };
     let letters = DeadLetters::new(&workflows, ada()).concurrency(3);
     let done = letters.deadline(begun + TimeDelta::seconds(20)).run(decide).await.unwrap();
-    assert_eq!((done.discarded, done.passed_by, done.finished), (21, 2, false), "{done:?}");
+    assert_eq!((done.discarded, done.taken_elsewhere, done.finished), (21, 2, false), "{done:?}");
     assert!(clock.now() - begun <= TimeDelta::seconds(15 * 60 + 1), "{}", clock.now() - begun);
     // The dead ones are held no longer.
     assert_eq!(the_dead(&workflows).await.len(), 2);
@@ -185,7 +185,7 @@ async fn a_handler_of_16_minutes_has_its_effect_once() {
     let mut reports = Vec::new();
     for _ in 0..3 {
         let done = consumer.run(handle).await.unwrap();
-        reports.push((done.handled, done.passed_by, done.finished));
+        reports.push((done.handled, done.taken_elsewhere, done.finished));
         tokio::time::sleep(MINUTE).await;
     }
     assert_eq!(*effects.lock().unwrap(), 1, "{reports:?}");
@@ -232,5 +232,5 @@ async fn a_decision_at_the_end_of_its_lease_is_counted() {
     };
     let done = DeadLetters::new(&workflows, ada()).run(decide).await.unwrap();
     wire.always(Fate::Ok);
-    assert!(done.passed_by == 0 || the_dead(&workflows).await.len() == 1, "{done:?}");
+    assert!(done.taken_elsewhere == 0 || the_dead(&workflows).await.len() == 1, "{done:?}");
 }

@@ -89,7 +89,7 @@ async fn in_state(workflows: &Workflows, state: MessageState) -> Vec<Message> {
 }
 
 fn counts(done: &RelayReport) -> [usize; 4] {
-    [done.sent, done.waiting, done.dead, done.left_alone]
+    [done.sent, done.waiting, done.dead, done.target_down]
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,7 +170,7 @@ async fn wrong_permission_for_an_hour_kills_nothing_and_costs_a_probe_a_minute()
         assert!(sent.len() < 16, "{sent:?}");
         post.desk.bench.clock.advance(MINUTE);
         let done = relay.run().await.unwrap();
-        assert_eq!((done.waiting, done.dead, done.left_alone), (0, 0, 0), "{done:?}");
+        assert_eq!((done.waiting, done.dead, done.target_down), (0, 0, 0), "{done:?}");
         sent.push(done.sent);
     }
     assert!(sent[0] > SUBJECTS - 120, "all that a probe did not postpone: {sent:?}");
@@ -185,11 +185,11 @@ async fn each_run_sends_a_probe_also_within_a_minute() {
     post.desk.bench.clock.advance(MINUTE);
     let target = Ruled::by(|_| Some(denied()));
     let relay = Relay::new(&post.desk.machine().0, target.router()).concurrency(2);
-    assert!(relay.run().await.unwrap().left_alone > 0);
+    assert!(relay.run().await.unwrap().target_down > 0);
     target.follow(|_| Some(Sent::Done));
     post.desk.bench.clock.advance(Duration::from_secs(30));
     let done = relay.run().await.unwrap();
-    assert!(done.sent > 10 && done.left_alone == 0, "{done:?}");
+    assert!(done.sent > 10 && done.target_down == 0, "{done:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -277,7 +277,7 @@ async fn probe_that_hangs_does_not_delay_another_target() {
     let router = Router::new().route("down", down.clone()).route("*", up.clone());
     let relay = Relay::new(&post.desk.machine().0, router).concurrency(2);
     let done = relay.run().await.unwrap();
-    assert!(done.waiting <= 4 && done.waiting + done.left_alone == 30, "{done:?}");
+    assert!(done.waiting <= 4 && done.waiting + done.target_down == 30, "{done:?}");
     down.take();
     down.follow(|_| None);
     commit(&post, "up", 0..5).await;

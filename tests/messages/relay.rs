@@ -3,11 +3,12 @@
 
 use std::time::Duration;
 
-use lock_token_testing::CallFate;
+use lock_token_testing::{Broker, CallFate, Exchange};
 use locker::message::{MessageState, NewMessage, Router};
 use locker::relay::Relay;
 use locker::workflow::SentReport;
 use locker::{Intervened, Operator};
+use locker_tests::Fate;
 
 use crate::post::{Letters, MINUTE, Post};
 
@@ -35,7 +36,7 @@ async fn what_was_left_is_sent_in_the_order_of_its_commits_once_it_is_due() {
     }
     assert_eq!(post.unsent().await, 0);
     let again = post.relay().0.run().await.unwrap();
-    assert_eq!((again.sent, again.passed_by), (0, 0));
+    assert_eq!((again.sent, again.taken_elsewhere), (0, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -174,7 +175,7 @@ async fn all_due_messages_without_a_route_are_counted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_due_was_not_left_alone() {
+async fn message_that_is_not_due_is_not_counted_as_skipped() {
     let post = Post::new().await;
     let (workflows, _) = post.desk.machine();
     let commit = async |subject: &str| {
@@ -193,5 +194,37 @@ async fn what_is_not_due_was_not_left_alone() {
     post.calls.always(CallFate::Lost);
     let relay = post.relay().0.concurrency(1);
     let done = relay.run().await.unwrap();
-    assert_eq!((done.waiting, done.left_alone), (5, 1), "{done:?}");
+    assert_eq!((done.waiting, done.target_down), (5, 1), "{done:?}");
+}
+
+/// A subject has messages of two targets. The index shows the messages of the target that is down,
+/// and a read of the subject shows them again.
+#[tokio::test(start_paused = true)]
+async fn message_whose_target_is_down_is_counted_once() {
+    let post = Post::new().await;
+    let (workflows, wire) = post.desk.machine();
+    let commit = async |topic: &str, subject: &str| {
+        let message = NewMessage::new(topic, &0).subject(subject);
+        post.commit([workflows.outbox().message(message).unwrap()]).await;
+    };
+    // A page of the index.
+    for number in 0..100 {
+        commit("down", &format!("order/{number}")).await;
+    }
+    post.desk.bench.clock.advance(Duration::from_secs(1));
+    for topic in ["down", "down", "down", "sent"] {
+        commit(topic, "mixed").await;
+    }
+    post.desk.bench.clock.advance(MINUTE);
+    post.calls.always(CallFate::Refused);
+    let router = Router::new().route("down", post.broker.clone()).route("sent", Broker::new());
+    let relay = Relay::new(&workflows, router).concurrency(1);
+    // The target is down before the second page is read.
+    let is_later_page = |it: &Exchange| it.operation == "Query" && !it.request["ExclusiveStartKey"].is_null();
+    wire.matching(is_later_page, Fate::HeldBefore);
+    let run = tokio::spawn(async move { relay.run().await });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    wire.let_through();
+    let done = run.await.unwrap().unwrap();
+    assert_eq!((done.sent, done.waiting, done.target_down), (0, 5, 99), "{done:?}");
 }

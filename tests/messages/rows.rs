@@ -135,7 +135,7 @@ async fn a_run_that_came_to_its_limit_says_that_there_may_be_more() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_target_that_takes_nothing_is_left_alone_for_the_rest_of_the_run() {
+async fn target_that_takes_nothing_is_skipped_for_the_rest_of_the_run() {
     let (post, workflows, _) = due(0).await;
     for number in 0..20 {
         let told = NewMessage::new("told", &number).subject(format!("order/{number}"));
@@ -144,7 +144,7 @@ async fn a_target_that_takes_nothing_is_left_alone_for_the_rest_of_the_run() {
     post.desk.bench.clock.advance(MINUTE);
     post.calls.always(CallFate::Refused);
     let done = post.relay().0.concurrency(1).run().await.unwrap();
-    assert_eq!((done.waiting, done.left_alone, post.calls.take().len()), (5, 15, 5), "{done:?}");
+    assert_eq!((done.waiting, done.target_down, post.calls.take().len()), (5, 15, 5), "{done:?}");
     // The others were not touched: they are sent as soon as it is back.
     post.calls.always(CallFate::Ok);
     post.desk.bench.clock.advance(Duration::from_secs(1));

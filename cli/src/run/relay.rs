@@ -54,9 +54,9 @@ impl Relay {
         Ran::new(counts)
             .problem(report.dead, |_| "see `locker ls messages --need dead`".to_owned())
             .note(report.expired, |count| format!("{count} expired and were deleted"))
-            .note(report.passed_by, |count| format!("{count} subjects belong to another relay"))
+            .note(report.taken_elsewhere, |count| format!("{count} subjects belong to another relay"))
             .failed(report.failed)
-            .problem(report.left_alone, |count| format!("{count} skipped, since their target is down"))
+            .problem(report.target_down, |count| format!("{count} skipped, since their target is down"))
             .unknown(&report.unknown, |names| format!("no route here for {names}"))
             .end(report, &shown, output)
     }

@@ -104,7 +104,7 @@ pub struct DeadLetterReport {
     pub left: usize,
     /// Messages that another run holds, or half of whose hold was over when it came to them, or
     /// about which your code did not decide in 15 minutes.
-    pub passed_by: usize,
+    pub taken_elsewhere: usize,
     /// Messages whose item cannot be read, and those about which your code panicked. They stay
     /// dead.
     pub failed: usize,
@@ -226,12 +226,12 @@ impl DeadLetters {
         {
             // It was suspended, and the message may be another's soon.
             Changed::Done(stored) if self.is_late(&stored) => {
-                done.passed_by += 1;
+                done.taken_elsewhere += 1;
                 Ok(Then::Done)
             }
             Changed::Done(stored) => self.decide(&Message { stored }, &seen, decide, done).await,
             Changed::Refused { why: LetterRefusal::NotDue, .. } => {
-                done.passed_by += 1;
+                done.taken_elsewhere += 1;
                 Ok(Then::Done)
             }
             Changed::Refused { .. } | Changed::Gone => {
@@ -274,7 +274,7 @@ impl DeadLetters {
             // After the lease, another run may hold the message, so no decision is written.
             Err(_) => {
                 tracing::error!(message = message.short_id(), "code did not decide in 15 minutes");
-                done.passed_by += 1;
+                done.taken_elsewhere += 1;
                 return Ok(Then::Cut);
             }
             Ok(Err(cause)) => {
@@ -348,7 +348,7 @@ impl<F: AsyncFn(&Message) -> Decision> due_work::Work for Decides<'_, F> {
             message = message.short_id(),
             "the run ended during the decision about a message; the decision may or may not be written"
         );
-        DeadLetterReport { passed_by: 1, ..DeadLetterReport::default() }
+        DeadLetterReport { taken_elsewhere: 1, ..DeadLetterReport::default() }
     }
 }
 
@@ -358,7 +358,7 @@ impl Counts for DeadLetterReport {
         self.archived += part.archived;
         self.discarded += part.discarded;
         self.left += part.left;
-        self.passed_by += part.passed_by;
+        self.taken_elsewhere += part.taken_elsewhere;
         self.failed += part.failed;
         self.changed += part.changed;
     }

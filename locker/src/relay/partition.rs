@@ -1,6 +1,7 @@
 //! The due messages of one workflow.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::iter;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -8,6 +9,7 @@ use futures_util::future::join_all;
 
 use super::batcher::{Batcher, NotBegun};
 use super::relay::RelayReport;
+use super::seen::Skipped;
 use crate::core::message::envelope::Envelope;
 use crate::core::message::event::LetterAct;
 use crate::core::message::letter::{Letter, MessageState, is_long_over, is_of_one_subject};
@@ -47,6 +49,7 @@ pub(super) struct Sender<'a> {
     pub(super) context: &'a Context,
     pub(super) router: &'a Router,
     pub(super) batcher: &'a Batcher,
+    pub(super) skipped: &'a Skipped,
     /// Nothing is sent after it.
     pub(super) ends: Option<DateTime<Utc>>,
 }
@@ -124,14 +127,14 @@ impl Sender<'_> {
             let pass = if self.batcher.is_down(target) { None } else { self.batcher.admit(target).await };
             // The others wait for the outcome of a probe until it is dropped.
             let Some(_pass) = pass else {
-                done.left_alone += 1 + self.due_in(&queue);
+                done.target_down += self.skipped.count(iter::once(&head).chain(self.due_in(&queue)));
                 return (done, Row::Ends);
             };
             let by = self.context.settings().owner.clone();
             let taken = match change(self.context, &head, LetterAct::Take { by, lease: LEASE }).await {
                 Came::To(taken) => *taken,
                 Came::Passed => {
-                    done.passed_by += 1;
+                    done.taken_elsewhere += 1;
                     return (done, Row::Ends);
                 }
                 Came::Failed => {
@@ -161,7 +164,7 @@ impl Sender<'_> {
                 true
             }
             Came::Passed => {
-                done.passed_by += 1;
+                done.taken_elsewhere += 1;
                 false
             }
             Came::Failed => {
@@ -175,8 +178,8 @@ impl Sender<'_> {
         message.state == MessageState::Unsent && message.next_due <= self.context.now()
     }
 
-    fn due_in(&self, queue: &Queue) -> usize {
-        queue.iter().filter(|message| self.is_due(message)).count()
+    fn due_in<'q>(&self, queue: &'q Queue) -> impl Iterator<Item = &'q Letter> {
+        queue.iter().filter(|message| self.is_due(message))
     }
 
     /// Send the one that was taken and some of those behind it, then delete them. The one that was
@@ -191,7 +194,7 @@ impl Sender<'_> {
         while let (Some(message), Some(to)) = (next.take(), target.take()) {
             // It was suspended, and another relay may have it.
             if ahead.is_empty() && self.context.now() >= until {
-                done.passed_by += 1;
+                done.taken_elsewhere += 1;
                 ended = Row::Ends;
                 break;
             }
@@ -202,11 +205,13 @@ impl Sender<'_> {
                     Ok(all) => all.into(),
                     Err(why) => {
                         match why {
-                            NotBegun::TooLate => done.passed_by += 1,
+                            NotBegun::TooLate => done.taken_elsewhere += 1,
                             NotBegun::IsDown => {
-                                // The one that was taken was due, and is not any more.
+                                // The message that was taken was due, and is not due any more.
                                 let was_due = message.locked_by.is_some() || self.is_due(&message);
-                                done.left_alone += usize::from(was_due) + self.due_in(queue);
+                                let first = was_due.then_some(&message);
+                                done.target_down +=
+                                    self.skipped.count(first.into_iter().chain(self.due_in(queue)));
                             }
                             NotBegun::IsOver => {}
                             NotBegun::HasExpired => {
@@ -256,7 +261,7 @@ impl Sender<'_> {
         match self.delete_all(&sent).await {
             Came::To(()) => ended,
             Came::Passed => {
-                done.passed_by += 1;
+                done.taken_elsewhere += 1;
                 Row::Ends
             }
             Came::Failed => {
@@ -303,7 +308,7 @@ impl Sender<'_> {
     }
 
     async fn record(&self, message: &Letter, act: LetterAct, done: &mut RelayReport) {
-        let counts = [&mut done.waiting, &mut done.dead, &mut done.passed_by, &mut done.failed];
+        let counts = [&mut done.waiting, &mut done.dead, &mut done.taken_elsewhere, &mut done.failed];
         change(self.context, message, act).await.count(counts);
     }
 }

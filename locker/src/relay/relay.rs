@@ -55,14 +55,15 @@ pub struct RelayReport {
     pub dead: usize,
     /// Messages that [expired](crate::message::NewMessage::expires) and were deleted.
     pub expired: usize,
-    /// Subjects with a due message that another relay has, or that was changed or sent meanwhile;
-    /// or whose time with this relay was over before their turn came.
-    pub passed_by: usize,
+    /// Subjects that this run skipped: another relay has their first message, sent it or changed
+    /// it, or half a minute passed since this relay took it.
+    pub taken_elsewhere: usize,
     /// Workflows and subjects whose messages could not be read, written or deleted, or of which
     /// that is unknown. What is still there is sent again.
     pub failed: usize,
-    /// Due messages that were left alone, because their target is down. A later run sends them.
-    pub left_alone: usize,
+    /// Due messages that this run skipped because their target is down, each counted once. A later
+    /// run sends them.
+    pub target_down: usize,
     /// Due messages whose topic has no route here, by topic. They were left as they are.
     pub unknown: BTreeMap<String, usize>,
 }
@@ -74,8 +75,11 @@ impl Relay {
         Self { context, router, concurrency: 50, limit: None, deadline: None }
     }
 
-    /// How many workflows' messages it sends at a time. Default: 50. Messages of different
-    /// workflows share the batches in which they are sent.
+    /// Sets how many workflows and outbox subjects it works on at the same time (default: 50).
+    ///
+    /// Their messages share batches, of which eight are sent to a target at the same time. If a
+    /// target [keeps the order](crate::message::Target::keeps_order) of a batch, each subject of
+    /// several messages has a call of its own in addition.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = concurrency.max(1);
         self
@@ -147,9 +151,9 @@ impl Relay {
             waiting = done.waiting,
             dead = done.dead,
             expired = done.expired,
-            passed_by = done.passed_by,
+            taken_elsewhere = done.taken_elsewhere,
             failed = done.failed,
-            left_alone = done.left_alone,
+            target_down = done.target_down,
             finished = done.finished,
             "relayed what was due"
         );

@@ -60,7 +60,8 @@ pub(super) async fn all(relay: &Relay) -> Result<RunReport<RelayReport>, Error> 
         patience: PATIENCE,
         ..DueWork::new(context, lists.len(), relay.concurrency)
     };
-    let sender = Sender { context, router: &relay.router, batcher: &batcher, ends };
+    let skipped = seen::Skipped::default();
+    let sender = Sender { context, router: &relay.router, batcher: &batcher, skipped: &skipped, ends };
     work.run(&Sends { sender, lists, seen: seen::Seen::new(stuck) }).await
 }
 
@@ -99,8 +100,8 @@ impl Work for Sends<'_> {
                 return Turn { is_work: false, ..Turn::done(counts) };
             }
         };
-        if let Some(left_alone) = self.seen.leave(&partition.workflow, &self.sender) {
-            let counts = RelayReport { left_alone, ..RelayReport::default() };
+        if let Some(target_down) = self.seen.skip(&partition.workflow, &self.sender) {
+            let counts = RelayReport { target_down, ..RelayReport::default() };
             return Turn { is_work: false, ..Turn::done(counts) };
         }
         Box::pin(self.sender.relay(partition)).await
@@ -119,8 +120,8 @@ impl Work for Sends<'_> {
 impl RelayReport {
     /// Whether anything was tried.
     pub(super) const fn has_any(&self) -> bool {
-        self.sent + self.waiting + self.dead + self.expired + self.passed_by + self.failed + self.left_alone
-            > 0
+        let tried = self.sent + self.waiting + self.dead + self.expired + self.failed;
+        tried + self.taken_elsewhere + self.target_down > 0
     }
 }
 
@@ -130,9 +131,9 @@ impl Counts for RelayReport {
         self.waiting += part.waiting;
         self.dead += part.dead;
         self.expired += part.expired;
-        self.passed_by += part.passed_by;
+        self.taken_elsewhere += part.taken_elsewhere;
         self.failed += part.failed;
-        self.left_alone += part.left_alone;
+        self.target_down += part.target_down;
         for (topic, count) in part.unknown {
             *self.unknown.entry(topic).or_default() += count;
         }

@@ -1,11 +1,13 @@
 //! The partitions that a run has listed, and which of them it reads.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::kept::listed;
 use super::partition::Sender;
 use super::relay::RelayReport;
+use crate::core::message::letter::Letter;
 use crate::core::message::outlook::{Outlook, Stuck, Way};
 use crate::store::Row;
 
@@ -15,8 +17,39 @@ pub(super) struct Seen(Mutex<Listing>);
 
 struct Listing {
     stuck: Stuck,
-    /// For each partition that has or had its turn, how many rows of each target it has.
-    partitions: HashMap<String, BTreeMap<usize, usize>>,
+    /// For each partition that has or had its turn, the rows of each target.
+    partitions: HashMap<String, BTreeMap<usize, Vec<Place>>>,
+}
+
+/// The due messages of a run whose target is down, each of which is counted once: a row of the index
+/// and a read of its partition may both show it.
+#[derive(Default)]
+pub(super) struct Skipped {
+    places: Mutex<HashSet<Place>>,
+    hasher: RandomState,
+}
+
+/// The digest of the place of a message: an outage may have a million of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Place(u64);
+
+impl Skipped {
+    fn place(&self, partition: &str, item: &str) -> Place {
+        Place(self.hasher.hash_one((partition, item)))
+    }
+
+    /// Returns how many of these places are new.
+    fn count_places(&self, places: impl IntoIterator<Item = Place>) -> usize {
+        // No code panics while it holds it.
+        let mut all = self.places.lock().unwrap_or_else(PoisonError::into_inner);
+        places.into_iter().filter(|place| all.insert(*place)).count()
+    }
+
+    /// Returns how many of these messages are not counted yet.
+    pub(super) fn count<'a>(&self, messages: impl IntoIterator<Item = &'a Letter>) -> usize {
+        let place = |message: &Letter| self.place(&message.at.workflow, &message.at.item);
+        self.count_places(messages.into_iter().map(place))
+    }
 }
 
 impl Seen {
@@ -40,28 +73,34 @@ impl Seen {
         };
         let mut listing = self.listing();
         let Some(message) = listed(row) else { return false };
+        let place = sender.skipped.place(message.partition, message.item);
         match (listing.stuck.outlook(message, way), target) {
             (Outlook::Send, Some(target)) => {
                 let is_new = !listing.partitions.contains_key(&row.key);
-                *listing.partitions.entry(row.key.clone()).or_default().entry(target).or_default() += 1;
+                let targets = listing.partitions.entry(row.key.clone()).or_default();
+                targets.entry(target).or_default().push(place);
                 return is_new;
             }
             (Outlook::NoRoute, _) => {
                 *counts.unknown.entry(topic.to_owned()).or_default() += 1;
                 listing.stuck.add(message);
             }
-            (Outlook::Down, _) => counts.left_alone += 1,
+            (Outlook::Down, _) => counts.target_down += sender.skipped.count_places([place]),
             (Outlook::Blocked | Outlook::Send, _) => {}
         }
         false
     }
 
-    /// Leaves a partition alone if the targets of all of its rows are down. Returns the number of
-    /// its rows. A later row of it, with another target, brings it again.
-    pub(super) fn leave(&self, partition: &str, sender: &Sender<'_>) -> Option<usize> {
+    /// Skips a partition if the targets of all of its rows are down. Returns how many of its rows
+    /// are not counted yet. A later row of the partition, with another target, gives it another
+    /// turn.
+    pub(super) fn skip(&self, partition: &str, sender: &Sender<'_>) -> Option<usize> {
         let mut listing = self.listing();
         let rows = listing.partitions.get(partition)?;
-        let is_left = rows.keys().all(|target| sender.batcher.is_down(*target));
-        is_left.then(|| listing.partitions.remove(partition).map_or(0, |rows| rows.values().sum()))
+        if !rows.keys().all(|target| sender.batcher.is_down(*target)) {
+            return None;
+        }
+        let rows = listing.partitions.remove(partition)?;
+        Some(sender.skipped.count_places(rows.into_values().flatten()))
     }
 }

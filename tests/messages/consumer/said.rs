@@ -82,7 +82,7 @@ async fn an_attempt_whose_handler_never_began_is_not_said_to_be_a_handler_that_e
         wire.let_through();
     };
     let (done, ()) = tokio::join!(slow.run(well), beside);
-    assert_eq!(done.unwrap().passed_by, 1);
+    assert_eq!(done.unwrap().taken_elsewhere, 1);
     assert_eq!(prompt.run(well).await.unwrap().dead, 1);
     let dead = the_dead(&workflows).await.remove(0);
     let cause = "given up after attempt 1, whose outcome is not known";
@@ -165,7 +165,11 @@ async fn a_run_that_lost_its_message_handles_none_behind_it() {
         };
         let done = slow.run(handle).await.unwrap();
         let handled = usize::from(!fails);
-        assert_eq!((done.handled, done.passed_by, done.waiting, done.failed), (handled, 1, 0, 0), "{done:?}");
+        assert_eq!(
+            (done.handled, done.taken_elsewhere, done.waiting, done.failed),
+            (handled, 1, 0, 0),
+            "{done:?}"
+        );
         assert_eq!(
             (begun.into_inner().unwrap(), the_dead(&workflows).await.len()),
             (vec!["a/1".to_owned()], 1)

@@ -29,7 +29,7 @@ async fn a_message_that_waits_is_handled_after_the_pause_that_its_handler_asked_
     // Longer than any pause of its own.
     post.desk.bench.clock.advance(MINUTE * 59);
     let early = consumer.run(later).await.unwrap();
-    assert_eq!((early.waiting, early.passed_by), (0, 0), "{early:?}");
+    assert_eq!((early.waiting, early.taken_elsewhere), (0, 0), "{early:?}");
     post.desk.bench.clock.advance(MINUTE * 2);
     assert_eq!(consumer.run(later).await.unwrap().waiting, 1);
     // Those of the queue count as well.

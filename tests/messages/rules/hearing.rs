@@ -172,7 +172,7 @@ async fn a_consumer_that_wakes_late_begins_nothing_that_it_may_not_have_to_the_e
     };
     let (done, ()) = tokio::join!(late, beside);
     let done = done.unwrap();
-    assert_eq!((done.handled, done.passed_by), (0, 1), "{done:?}");
+    assert_eq!((done.handled, done.taken_elsewhere), (0, 1), "{done:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -99,13 +99,13 @@ async fn pauses_grow_and_each_try_is_counted_also_behind_the_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn all_that_is_left_alone_is_counted() {
+async fn messages_of_a_target_that_is_down_are_counted() {
     let post = Post::new().await;
     commit(&post, (0..20).map(|n| ("told".to_owned(), format!("order/{}", n % 10)))).await;
     post.calls.always(CallFate::Refused);
     post.desk.bench.clock.advance(MINUTE);
     let done = post.relay().0.concurrency(1).run().await.unwrap();
-    assert_eq!((done.waiting, done.left_alone), (5, 10), "{done:?}");
+    assert_eq!((done.waiting, done.target_down), (5, 10), "{done:?}");
 }
 
 /// Says yes, and remembers what it was given.
@@ -174,7 +174,7 @@ async fn a_target_is_given_no_more_than_it_takes() {
 
 /// Five in a row, and not in all.
 #[tokio::test(start_paused = true)]
-async fn a_target_that_takes_some_is_not_left_alone() {
+async fn target_that_takes_some_messages_is_not_skipped() {
     let post = Post::new().await;
     let topic = |n| if n % 2 == 0 { "told/odd" } else { "told/even" };
     commit(&post, (0..20).map(|n| (topic(n).to_owned(), format!("order/{n:02}")))).await;
@@ -183,7 +183,7 @@ async fn a_target_that_takes_some_is_not_left_alone() {
     let seen = Seen { stumbles: true, ..Seen::default() };
     let router = Router::new().route("*", seen);
     let done = Relay::new(&workflows, router).concurrency(1).run().await.unwrap();
-    assert_eq!((done.sent, done.waiting, done.left_alone), (10, 10, 0), "{done:?}");
+    assert_eq!((done.sent, done.waiting, done.target_down), (10, 10, 0), "{done:?}");
 }
 
 #[tokio::test(start_paused = true)]

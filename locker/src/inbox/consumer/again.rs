@@ -140,7 +140,7 @@ impl Consumer {
         let taken = match change(&self.context, message, LetterAct::Take { by, lease: LEASE }).await {
             Came::To(taken) => *taken,
             Came::Passed => {
-                done.passed_by += 1;
+                done.taken_elsewhere += 1;
                 return Step::Ends(None);
             }
             Came::Failed => {
@@ -150,7 +150,7 @@ impl Consumer {
         };
         // It was suspended, and another run may have it.
         if self.context.now() >= time::before(taken.next_due, LEASE / 2) {
-            done.passed_by += 1;
+            done.taken_elsewhere += 1;
             return Step::Ends(None);
         }
         let failed = match self.delivery_of(&taken, delivered).await {
@@ -164,7 +164,7 @@ impl Consumer {
             done.handled += 1;
             match self.leave(&taken).await {
                 Came::To(()) => return Step::Next,
-                Came::Passed => done.passed_by += 1,
+                Came::Passed => done.taken_elsewhere += 1,
                 Came::Failed => done.failed += 1,
             }
             return Step::Ends(None);
@@ -184,7 +184,7 @@ impl Consumer {
         act: LetterAct,
         done: &mut ConsumerReport,
     ) -> Option<Box<Letter>> {
-        let counts = [&mut done.waiting, &mut done.dead, &mut done.passed_by, &mut done.failed];
+        let counts = [&mut done.waiting, &mut done.dead, &mut done.taken_elsewhere, &mut done.failed];
         let came = change(&self.context, message, act).await;
         came.count(counts);
         match came {
@@ -246,6 +246,6 @@ impl Work for Handles<'_, '_> {
     }
 
     async fn abandon(&self, _: &Group) -> ConsumerReport {
-        ConsumerReport { passed_by: 1, ..ConsumerReport::default() }
+        ConsumerReport { taken_elsewhere: 1, ..ConsumerReport::default() }
     }
 }

@@ -16,7 +16,7 @@ pub struct ConsumerReport {
     /// Messages that became dead in this run.
     pub dead: usize,
     /// Groups with a due message that another run processes, or took over after 15 minutes.
-    pub passed_by: usize,
+    pub taken_elsewhere: usize,
     /// Groups whose messages could not be read, written or deleted, as far as is known. Messages
     /// that are still in the table are processed again.
     pub failed: usize,
@@ -27,7 +27,7 @@ impl Counts for ConsumerReport {
         self.handled += part.handled;
         self.waiting += part.waiting;
         self.dead += part.dead;
-        self.passed_by += part.passed_by;
+        self.taken_elsewhere += part.taken_elsewhere;
         self.failed += part.failed;
     }
 }
