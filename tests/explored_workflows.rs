@@ -39,6 +39,13 @@ fn one_thing_goes_wrong_with_a_message() {
 }
 
 #[test]
+fn one_thing_goes_wrong_with_events_maps_and_versions() {
+    let named = ["1/event", "1/map/unsafe", "1/continued/early", "1/continued/months", "1/given/other"];
+    let all = named.map(|name| name.parse().expect("a scenario"));
+    holds(&explore(&all, Bounds { depth: 1, fates: FEW }, true, |_| ()), 40);
+}
+
+#[test]
 fn several_things_go_wrong_at_random() {
     let both = workflow_scenarios(1).into_iter().chain(workflow_scenarios(2));
     let bounds = Bounds { depth: 4, fates: ALL };

@@ -39,6 +39,10 @@ pub enum Invariant {
     Sent,
     /// Messages of a subject come in the order of their commits, but for copies.
     InOrder,
+    /// One version of a key is the latest one, and the first version names it.
+    OneLatest,
+    /// Each event that an operator gave has one audit record, with a reason.
+    Audited,
     /// What a receiver that remembers does for a message takes place once.
     TakenOnce,
 }
@@ -54,7 +58,7 @@ pub struct Violation {
 
 impl Invariant {
     /// All invariants.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::OneEffect,
         Self::OneAnswer,
         Self::TrueNo,
@@ -71,6 +75,8 @@ impl Invariant {
         Self::NotEarly,
         Self::Sent,
         Self::InOrder,
+        Self::OneLatest,
+        Self::Audited,
         Self::TakenOnce,
     ];
 
@@ -94,6 +100,8 @@ impl Invariant {
             Self::NotEarly => "not early",
             Self::Sent => "sent",
             Self::InOrder => "in order",
+            Self::OneLatest => "one latest version",
+            Self::Audited => "audited",
             Self::TakenOnce => "taken once",
         }
     }

@@ -24,6 +24,8 @@ pub(super) enum Act {
     Hear,
     /// The row that a reservation needs is put.
     Restock,
-    /// A sender gives the event with this id to the first workflow.
-    Signal(&'static str),
+    /// A sender gives an event to the first workflow: its name and its id.
+    Signal(&'static str, &'static str),
+    /// An operator gives an event to the first workflow as it is shown: its name and its id.
+    Give(&'static str, &'static str),
 }

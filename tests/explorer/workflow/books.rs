@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use locker::workflow::Signalled;
 
+use super::program::is_key_of;
 use super::scenario::Provider;
 
 /// What the provider is asked.
@@ -97,6 +98,8 @@ pub(super) struct Books {
 pub(super) struct Sent {
     /// The answers that its senders received.
     pub(super) answers: Vec<Signalled>,
+    /// How many acts of operators gave it.
+    pub(super) given: usize,
     /// The compensations that took place for it.
     pub(super) undone: Vec<String>,
 }
@@ -192,7 +195,7 @@ impl Books {
     pub(super) fn started(&self, actor: usize, key: &str) -> Option<i64> {
         let is_of = |partition: &str, item: &str| match item {
             "once" => partition == key,
-            item => key.starts_with(partition) && key.ends_with(item.trim_start_matches("step/")),
+            item => is_key_of(partition, item, key),
         };
         let of =
             self.started.iter().filter(|((by, partition, item), _)| *by == actor && is_of(partition, item));

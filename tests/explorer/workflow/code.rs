@@ -12,11 +12,12 @@ use locker::workflow::{
 
 use serde::{Deserialize, Serialize};
 
+use super::super::invariant::Invariant;
 use super::super::memory::TABLE;
 use super::super::port::Shared;
 use super::books::{Call, Said, Verb};
 use super::provider::Answer;
-use super::scenario::{Kind, PAID, PATIENCE, Step, WINDOW, Way, WorkflowScenario};
+use super::scenario::{Kind, PATIENCE, Shape, Step, WINDOW, Way, WorkflowScenario, event};
 use super::world::World;
 
 /// The row that a reservation needs.
@@ -35,34 +36,55 @@ pub(super) struct Code {
 /// A receipt, or nothing where an operator skipped the step.
 type Receipt = Option<String>;
 
+/// A step and its number in the scenario.
+type Numbered = (usize, Step);
+
+/// The input of a workflow.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Task {
+    pub(super) workflow: usize,
+    /// The receipts of the earlier versions of the key.
+    pub(super) receipts: Vec<Receipt>,
+}
+
 impl Workflow for Code {
     const NAME: &'static str = "play";
-    type Input = usize;
+    type Input = Task;
     type Output = Vec<Receipt>;
 
-    async fn run(&self, flow: &Flow, workflow: usize) -> Result<Vec<Receipt>, Stop> {
-        let steps = self.scenario.0.steps[workflow];
-        let mut receipts = Vec::new();
-        if let (Some([one, other]), [first, second]) = (self.scenario.0.ways, steps) {
-            let (first, second) = tokio::join!(
-                self.treat(flow, (workflow, 0), *first, one),
-                self.treat(flow, (workflow, 1), *second, other)
-            );
-            receipts.extend(first.into_iter().chain(second));
-        } else if let (true, [first, second]) = (self.scenario.0.side_by_side, steps) {
-            let (first, second) = tokio::try_join!(
-                self.step(flow, (workflow, 0), *first),
-                self.step(flow, (workflow, 1), *second)
-            )?;
-            receipts.extend([first, second]);
-        } else {
-            for (number, step) in steps.iter().enumerate() {
-                let receipt = self.step(flow, (workflow, number), *step).await?;
-                if step.kind == Kind::Reserve && receipt.is_none() {
-                    return Ok(receipts);
-                }
-                receipts.push(receipt);
+    async fn run(&self, flow: &Flow, task: Task) -> Result<Vec<Receipt>, Stop> {
+        let Task { workflow, mut receipts } = task;
+        let (spec, version) = (self.scenario.0, flow.key_version());
+        let all = spec.steps[workflow].iter().copied().enumerate();
+        let steps: Vec<Numbered> = all.filter(|(_, step)| step.version == version).collect();
+        match (spec.ways, spec.shape, &steps[..]) {
+            (Some([one, other]), _, [(_, first), (_, second)]) => {
+                let (first, second) = tokio::join!(
+                    self.treat(flow, (workflow, 0), *first, one),
+                    self.treat(flow, (workflow, 1), *second, other)
+                );
+                receipts.extend(first.into_iter().chain(second));
             }
+            (_, Shape::SideBySide, [(_, first), (_, second)]) => {
+                let (first, second) = tokio::try_join!(
+                    self.step(flow, (workflow, 0), *first),
+                    self.step(flow, (workflow, 1), *second)
+                )?;
+                receipts.extend([first, second]);
+            }
+            (_, Shape::Map, _) => receipts.extend(self.map(flow, workflow, steps).await?),
+            _ => {
+                for (number, step) in steps {
+                    let receipt = self.step(flow, (workflow, number), step).await?;
+                    if step.kind == Kind::Reserve && receipt.is_none() {
+                        return Ok(receipts);
+                    }
+                    receipts.push(receipt);
+                }
+            }
+        }
+        if version < spec.versions(workflow) {
+            return Err(flow.continue_as_new(&Task { workflow, receipts }));
         }
         if self.scenario.0.fails {
             return Err(Stop::fail("it fails in the end"));
@@ -119,14 +141,32 @@ fn outcome(answer: Answer) -> Result<ProbeOutcome, Box<dyn Error + Send + Sync>>
 }
 
 impl Code {
+    /// Runs each step in a branch of a map.
+    async fn map(&self, flow: &Flow, workflow: usize, steps: Vec<Numbered>) -> Result<Vec<Receipt>, Stop> {
+        let numbers: Vec<usize> = steps.iter().map(|(number, _)| *number).collect();
+        let items = steps.into_iter().map(|item| (item.0, item));
+        let run = async |flow: Flow, (number, step): Numbered| {
+            Ok((number, self.step(&flow, (workflow, number), step).await?))
+        };
+        let (of, receipts): (Vec<_>, Vec<_>) = flow.map("item", items, 2, run).await?.into_iter().unzip();
+        if of != numbers {
+            let seen = format!("a map of the steps {numbers:?} returned the results of {of:?}");
+            self.shared.world().violated(Invariant::Stands, seen);
+        }
+        Ok(receipts)
+    }
+
     async fn step(&self, flow: &Flow, place: (usize, usize), step: Step) -> Result<Receipt, Stop> {
         let receipt = match step.kind {
             Kind::Once => self.once(flow, place, step).await?,
             Kind::Put => self.put(flow, place, step).await?,
             Kind::Reserve => self.reserve(flow, step).await?,
             Kind::Tell => self.tell(flow, step).await?,
-            Kind::Wait if step.undo => flow.wait_for(PAID, PATIENCE).on_late(&Undo::Undo(place)).await?,
-            Kind::Wait => flow.wait_for(PAID, PATIENCE).await?,
+            Kind::Wait => {
+                let wait = flow.wait_for(event(step.local()), PATIENCE);
+                let wait = if step.undo { wait.on_late(&Undo::Undo(place)) } else { wait };
+                wait.await?
+            }
         };
         if step.kind == Kind::Once {
             self.shared.world().judge_receipt(step.name, receipt.as_deref());
@@ -134,7 +174,7 @@ impl Code {
         // What another workflow ran, it may compensate; then it is run again.
         if self.scenario.0.steps[1].is_empty() {
             let mut world = self.shared.world();
-            let told = world.told.step(place.0, step.name, format!("{receipt:?}"));
+            let told = world.told.step(place, format!("{receipt:?}"));
             world.judged(told);
         }
         Ok(receipt)
@@ -178,7 +218,8 @@ impl Code {
     }
 
     async fn once(&self, flow: &Flow, place: (usize, usize), step: Step) -> Result<Receipt, Stop> {
-        let mut once: Once<'_> = flow.once(step.name).retry(RetryPolicy::default().max_attempts(step.tries));
+        let mut once: Once<'_> =
+            flow.once(step.local()).retry(RetryPolicy::default().max_attempts(step.tries));
         if let Some(key) = step.key {
             once = once.key(key);
         }
@@ -214,11 +255,11 @@ impl Code {
     async fn put(&self, flow: &Flow, place: (usize, usize), step: Step) -> Result<Receipt, Stop> {
         let put = Put::builder().table_name(TABLE).item("lockToken", AttributeValue::S(ROW.to_owned()));
         let put = put.build().expect("a table and a key");
-        flow.atomic(step.name).put(put).compensate(&Undo::Undo(place)).commit(&Some(ROW.to_owned())).await
+        flow.atomic(step.local()).put(put).compensate(&Undo::Undo(place)).commit(&Some(ROW.to_owned())).await
     }
 
     async fn tell(&self, flow: &Flow, step: Step) -> Result<Receipt, Stop> {
-        let told = flow.atomic(step.name).message(format!("told/{}", step.name), &step.name);
+        let told = flow.atomic(step.local()).message(format!("told/{}", step.name), &step.name);
         told.commit(&Some(step.name.to_owned())).await
     }
 
@@ -228,7 +269,7 @@ impl Code {
             .key("lockToken", AttributeValue::S(STOCK.to_owned()))
             .condition_expression("attribute_exists(lockToken)");
         let check = check.build().expect("a table and a key");
-        let reserved = flow.atomic(step.name).check(check).outcome(&Some(STOCK.to_owned())).await?;
+        let reserved = flow.atomic(step.local()).check(check).outcome(&Some(STOCK.to_owned())).await?;
         Ok(reserved.unwrap_or_default())
     }
 }

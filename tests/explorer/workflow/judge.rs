@@ -1,7 +1,7 @@
 //! What must hold in the end, by the provider's books and the stored items, which are read without
 //! the library.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use locker::workflow::Signalled;
@@ -10,8 +10,8 @@ use serde_json::Value;
 use super::super::invariant::Invariant;
 use super::books::{Effect, Made, Sent, Verb};
 use super::play::WORKFLOWS;
-use super::program::key;
-use super::scenario::{Kind, Step, Way, WorkflowScenario};
+use super::program::{is_key_of, key, partition};
+use super::scenario::{Kind, Shape, Step, Way, WorkflowScenario};
 use super::world::{Life, World};
 
 /// A stored item.
@@ -25,6 +25,10 @@ impl Row {
 
     fn is_in(&self, states: &[&str]) -> bool {
         states.contains(&self.text("state"))
+    }
+
+    fn number(&self, name: &str) -> Option<u32> {
+        self.0[name]["N"].as_str().and_then(|number| number.parse().ok())
     }
 
     fn is_in_quarantine(&self) -> bool {
@@ -41,7 +45,7 @@ impl Row {
     }
 
     fn has_ended(&self) -> bool {
-        self.is_in(&["completed", "failed", "cancelled"])
+        self.is_in(&["completed", "failed", "cancelled", "continued"])
     }
 }
 
@@ -66,9 +70,12 @@ impl World {
     /// Judge a plan in which everything has settled.
     pub(super) fn judge(&mut self, scenario: WorkflowScenario) {
         for workflow in 0..scenario.0.steps.len() {
-            self.judge_end(workflow);
+            self.judge_versions(scenario, workflow);
+            for version in 1..=scenario.0.versions(workflow) {
+                self.judge_end(&partition(workflow, version));
+            }
             // A step that an operator completes while others are compensated comes after them.
-            if !scenario.0.side_by_side && self.books.by_operator.is_empty() {
+            if scenario.0.shape == Shape::InTurn && self.books.by_operator.is_empty() {
                 self.judge_order(workflow);
             }
         }
@@ -76,6 +83,7 @@ impl World {
         for (id, sent) in &events {
             self.judge_event(scenario, id, sent);
         }
+        self.judge_given(&events);
         self.books.events = events;
         let effects = std::mem::take(&mut self.books.effects);
         for number in 0..effects.len() {
@@ -84,11 +92,38 @@ impl World {
         self.books.effects = effects;
     }
 
-    fn judge_end(&mut self, workflow: usize) {
-        let Some(header) = self.row(&key(workflow), "#") else { return };
+    /// One version of the key is the latest one. The first version names it, and each other version
+    /// the next one.
+    fn judge_versions(&mut self, scenario: WorkflowScenario, workflow: usize) {
+        let most = scenario.0.versions(workflow) + 1;
+        let found: Vec<(u32, Row)> = (1..=most)
+            .filter_map(|version| Some((version, self.row(&partition(workflow, version), "#")?)))
+            .collect();
+        let latest = u32::try_from(found.len()).expect("few versions");
+        let is_right = |(version, header): &(u32, Row)| {
+            let names = match *version {
+                version if version == latest => None,
+                1 => Some(latest),
+                version => Some(version + 1),
+            };
+            *version <= latest
+                && header.is_in(&["continued"]) == names.is_some()
+                && header.number("continuedAs") == names
+        };
+        if !found.iter().all(is_right) {
+            let named = |(version, header): &(u32, Row)| {
+                (*version, header.text("state").to_owned(), header.number("continuedAs"))
+            };
+            let found: Vec<_> = found.iter().map(named).collect();
+            self.violated(Invariant::OneLatest, format!("the versions of workflow {workflow}: {found:?}"));
+        }
+    }
+
+    fn judge_end(&mut self, workflow: &str) {
+        let Some(header) = self.row(workflow, "#") else { return };
         let (state, status) = (header.text("state").to_owned(), header.text("status").to_owned());
         if !header.has_ended() && !header.is_in_quarantine() {
-            let seen = format!("workflow {workflow} is {state}, and listed as {status:?}");
+            let seen = format!("{workflow} is {state}, and listed as {status:?}");
             self.violated(Invariant::Visible, seen);
         }
         if !header.has_ended() {
@@ -96,36 +131,50 @@ impl World {
         }
         let steps = self.rows().into_iter().filter(|row| {
             let item = row.text("item");
-            row.text("workflow") == key(workflow) && item.starts_with("step/") && !item.contains('~')
+            row.text("workflow") == workflow && item.starts_with("step/") && !item.contains('~')
         });
         for step in steps {
-            let uncompensated = state != "completed"
+            let uncompensated = !header.is_in(&["completed", "continued"])
                 && step.text("kind") != "pointer"
                 && step.is_in(&["completed"])
                 && !step.text("compensation").is_empty();
             let held = step.is_in(&["held"]) && self.books.by_operator.is_empty();
             if step.is_in(&["late"]) || held || uncompensated || self.is_loose(&step) {
-                let seen = format!(
-                    "workflow {workflow} is {state}, its {} {}",
-                    step.text("item"),
-                    step.text("state")
-                );
+                let seen = format!("{workflow} is {state}, its {} {}", step.text("item"), step.text("state"));
                 self.violated(Invariant::NoLooseEnd, seen);
             }
         }
     }
 
-    /// An event that is stored is received once, or is listed as late, and is compensated at most
-    /// once.
-    fn judge_event(&mut self, scenario: WorkflowScenario, id: &str, sent: &Sent) {
-        let Some(header) = self.row(&key(0), "#") else { return };
-        let is_its = |row: &Row| {
-            row.text("workflow") == key(0)
-                && row.text("eventId") == id
-                && ["event/", "~event/"].iter().any(|place| row.text("item").starts_with(place))
+    /// The records of an event, by its id. The records of the versions from which it moved do not
+    /// count.
+    fn event(&self, scenario: WorkflowScenario, id: &str) -> Vec<Row> {
+        let of_version = |version: u32| {
+            let of = partition(0, version);
+            let is_its = |row: &Row| {
+                row.text("workflow") == of
+                    && row.text("eventId") == id
+                    && ["event/", "~event/"].iter().any(|place| row.text("item").starts_with(place))
+            };
+            self.rows().into_iter().filter(is_its).collect::<Vec<Row>>()
         };
-        let found: Vec<Row> = self.rows().into_iter().filter(is_its).collect();
-        let is_stored = sent.answers.iter().any(|answer| answer.is_stored());
+        let mut found: Vec<Vec<Row>> = (1..=scenario.0.versions(0)).map(of_version).collect();
+        for version in 1..found.len() {
+            if !found[version].is_empty() {
+                found[version - 1].retain(|row| !row.is_in(&["handled"]));
+            }
+        }
+        found.into_iter().flatten().collect()
+    }
+
+    /// An event that is stored is received once by one version, or is listed as late, and is
+    /// compensated at most once.
+    fn judge_event(&mut self, scenario: WorkflowScenario, id: &str, sent: &Sent) {
+        if self.row(&key(0), "#").is_none() {
+            return;
+        }
+        let found = self.event(scenario, id);
+        let is_stored = sent.given > 0 || sent.answers.iter().any(|answer| answer.is_stored());
         let is_refused = sent.answers.contains(&Signalled::NotStarted);
         if sent.undone.len() > 1 {
             self.violated(Invariant::OneCompensation, format!("event {id}, under {:?}", sent.undone));
@@ -141,15 +190,21 @@ impl World {
             self.violated(Invariant::TrueNo, format!("event {id}: {:?}, and stored", sent.answers));
         }
         let (state, item) = (event.text("state"), event.text("item"));
+        let Some(header) = self.row(event.text("workflow"), "#") else { return };
         let is_owed = item.starts_with("event/") && !event.text("compensation").is_empty();
-        let wait = scenario.0.steps[0].iter().find(|step| step.kind == Kind::Wait);
-        let told = format!("{:?}", Some(id));
+        let is_wait = |place: &usize| {
+            let step = scenario.0.steps[0][*place];
+            let is_its = item.strip_prefix("event/") == Some(step.name);
+            step.kind == Kind::Wait && is_its && event.text("workflow") == partition(0, step.version)
+        };
+        let told = self.told.places(0, &format!("{:?}", Some(id)));
         let is_right = match state {
             "taken" => {
                 let is_undone = header.is_in(&["failed", "cancelled"]) && is_owed;
                 sent.undone.is_empty()
                     && !is_undone
-                    && wait.is_some_and(|wait| self.told.is_told(0, wait.name, &told) || self.may_be_untold())
+                    && told.iter().all(is_wait)
+                    && (told.len() == 1 || (told.is_empty() && self.may_be_untold()))
             }
             "given" => !header.has_ended() && sent.undone.is_empty(),
             "late" => !is_owed || !header.has_ended(),
@@ -158,11 +213,38 @@ impl World {
         };
         if !is_right {
             let seen = format!(
-                "event {id} is {state} in a workflow that is {}, and was compensated {} times",
+                "event {id} is {state} in a workflow that is {}, the steps {told:?} received it, and it was \
+                 compensated {} times",
                 header.text("state"),
                 sent.undone.len()
             );
             self.violated(Invariant::Accounted, seen);
+        }
+    }
+
+    /// Each event that an operator gave has one audit record, with a reason, and no other event has
+    /// one.
+    fn judge_given(&mut self, events: &BTreeMap<String, Sent>) {
+        let is_act =
+            |row: &&Row| row.text("item").starts_with("~audit/") && row.text("step").starts_with("event:");
+        let rows = self.rows();
+        let acts: Vec<&Row> = rows.iter().filter(is_act).collect();
+        let done: usize = events.values().map(|sent| sent.given).sum();
+        let by_operator = |row: &&Row| {
+            ["event/", "~event/"].iter().any(|place| row.text("item").starts_with(place))
+                && !row.text("resolvedBy").is_empty()
+        };
+        let mut given: Vec<&str> = rows.iter().filter(by_operator).map(|row| row.text("eventId")).collect();
+        given.sort_unstable();
+        given.dedup();
+        let have_reasons = acts.iter().all(|act| !act.text("resolvedReason").is_empty());
+        if acts.len() != given.len() || done > acts.len() || !have_reasons {
+            let seen = format!(
+                "operators gave {given:?} and learned of {done}; the audit has {} acts, all with reasons: \
+                 {have_reasons}",
+                acts.len()
+            );
+            self.violated(Invariant::Audited, seen);
         }
     }
 
@@ -179,7 +261,7 @@ impl World {
         let ran = |made: &Made| {
             made.call.verb == Verb::Do
                 && Some(made.actor) == starter
-                && made.call.key.ends_with(step.text("item").trim_start_matches("step/"))
+                && is_key_of(step.text("workflow"), step.text("item"), &made.call.key)
         };
         let lives =
             starter.and_then(|actor| self.actors.get(actor)).is_some_and(|actor| actor.life != Life::Died);
@@ -219,14 +301,15 @@ impl World {
             Some(key) => (0..2).filter(|asker| asks(scenario, *asker, key).is_some()).collect(),
         };
         let record = match step.key {
-            None => self.row(&key(place.0), &format!("step/{}", step.name)),
+            None => self.row(&partition(place.0, step.version), &format!("step/{}", step.name)),
             Some(key) => self.row(key, "once"),
         };
         // A step with a key of its own that was compensated may run again, under the next version.
         let of_step = |other: &Effect| scenario.0.steps[other.place.0][other.place.1].key == step.key;
         let is_former = step.key.is_some() && all[number + 1..].iter().any(of_step);
         let record = record.filter(|_| !is_former);
-        let headers: Vec<Row> = askers.iter().filter_map(|asker| self.row(&key(*asker), "#")).collect();
+        let header = |asker: &usize| self.row(&partition(*asker, step.version), "#");
+        let headers: Vec<Row> = askers.iter().filter_map(header).collect();
         let completed = record.as_ref().is_some_and(|record| record.is_in(&["completed"]));
         let of_version = record.as_ref().filter(|record| record.is_of_key(under));
         let answerer = of_version.map(|record| record.text("startedFor")).unwrap_or_default();
@@ -240,8 +323,11 @@ impl World {
         // Code that drops a step in a call does not learn the outcome, and answers without it.
         let drops =
             scenario.0.ways.is_some_and(|ways| matches!(ways[place.1], Way::Dropped | Way::Unreached));
-        let counts =
-            completed && (in_answer || drops) && headers.iter().any(|header| header.is_in(&["completed"]));
+        // A later version of the key has the receipt, whatever it answers.
+        let is_counted = |header: &Row| {
+            header.is_in(&["continued"]) || ((in_answer || drops) && header.is_in(&["completed"]))
+        };
+        let counts = completed && headers.iter().any(is_counted);
         if !undone.is_empty() {
             // While its compensation waits for an operator, the record does not say yet what came
             // of it.
@@ -274,7 +360,7 @@ impl World {
         // One that was refused is no cause of it.
         let of = |made: &&Made| made.call.verb == Verb::Do && made.call.key == effect.key && made.open;
         let mut callers = self.books.made.iter().filter(of).map(|made| made.call.place);
-        !headers.iter().any(|header| header.is_in(&["completed"]))
+        !headers.iter().any(|header| header.is_in(&["completed", "continued"]))
             && !callers.any(|(workflow, number)| scenario.0.steps[workflow][number].undo)
     }
 
@@ -297,7 +383,7 @@ impl World {
             self.rows().iter().any(of)
         };
         let kept = |row: &Row| match row.text("item") {
-            "#" => !row.has_ended() || tells(row.text("workflow")),
+            "#" => !row.has_ended() || tells(row.text("workflow")) || self.names_unfinished(row),
             item if item.starts_with("message/") => true,
             item => {
                 let is_event = item.starts_with("event/") || item.starts_with("~event/");
@@ -307,6 +393,13 @@ impl World {
         };
         let name = |row: Row| (row.text("workflow").to_owned(), row.text("item").to_owned());
         self.rows().into_iter().filter(kept).map(name).collect()
+    }
+
+    /// Whether it is the first version of a key, and the latest version has not ended.
+    fn names_unfinished(&self, header: &Row) -> bool {
+        let latest = header.number("continuedAs").filter(|_| header.number("continues").is_none());
+        let latest = latest.map(|version| format!("{} v{version}", header.text("workflow")));
+        latest.and_then(|latest| self.row(&latest, "#")).is_some_and(|latest| !latest.has_ended())
     }
 
     pub(super) fn judge_kept(&mut self, kept: &[(String, String)]) {

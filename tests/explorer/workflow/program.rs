@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::ada;
 use locker::Intervened;
 use locker::message::MessageState;
+use locker::operator::{Act as OperatorAct, Console};
 use locker::relay::Relay;
 use locker::workflow::{Completer, Outcome, StepView, View, Workflows};
 use serde_json::json;
@@ -14,8 +15,8 @@ use super::super::memory::TABLE;
 use super::super::port::Shared;
 use super::act::Act;
 use super::broker::router;
-use super::code::{Code, STOCK};
-use super::scenario::{PAID, WorkflowScenario};
+use super::code::{Code, STOCK, Task};
+use super::scenario::{WorkflowScenario, event};
 use super::world::World;
 
 /// How long a run of a driver is expected to take.
@@ -24,6 +25,19 @@ const EXPECTED: Duration = Duration::from_secs(60);
 /// The key of a workflow.
 pub(super) fn key(workflow: usize) -> String {
     format!("play/{workflow}")
+}
+
+/// The partition of a version of a workflow's key.
+pub(super) fn partition(workflow: usize, version: u32) -> String {
+    let key = key(workflow);
+    if version == 1 { key } else { format!("{key} v{version}") }
+}
+
+/// Whether a provider receives this key for the step of this item of a partition.
+pub(super) fn is_key_of(partition: &str, item: &str, under: &str) -> bool {
+    let (key, version) = partition.split_once(" v").unwrap_or((partition, "1"));
+    let plain = format!("{key} {}", item.trim_start_matches("step/"));
+    (version == "1" && under == plain) || under.starts_with(&format!("{plain} ~v{version}."))
 }
 
 /// One actor of a plan.
@@ -50,7 +64,8 @@ impl Program {
                 return self.relay().await;
             }
             Act::Hear => return self.hear().await,
-            Act::Signal(id) => return self.signal(id).await,
+            Act::Signal(event, id) => return self.signal(event, id).await,
+            Act::Give(event, id) => return self.give(event, id).await,
             Act::Resolve | Act::Retry | Act::Skip => self.operate(act).await,
             Act::Restock => {
                 let item = json!({ "TableName": TABLE, "Item": { "lockToken": { "S": STOCK } } });
@@ -97,8 +112,8 @@ impl Program {
     }
 
     pub(super) async fn drive(&self, workflow: usize) {
-        let code = self.code();
-        let start = self.workflows.start(&code, key(workflow), &workflow).expect_within(EXPECTED);
+        let (code, task) = (self.code(), Task { workflow, receipts: Vec::new() });
+        let start = self.workflows.start(&code, key(workflow), &task).expect_within(EXPECTED);
         let outcome = start.run().await;
         self.note(|| format!("was told {outcome:?}"));
         let told = match outcome {
@@ -112,13 +127,28 @@ impl Program {
         world.judged(told);
     }
 
-    async fn signal(&self, id: &str) {
+    async fn signal(&self, name: &'static str, id: &str) {
         self.shared.world().books.events.entry(id.to_owned()).or_default();
-        let signalled = self.workflows.signal(key(0), PAID, &id.to_owned()).id(id).await;
-        self.note(|| format!("signal {id}: {signalled:?}"));
+        let signalled = self.workflows.signal(key(0), event(name), &id.to_owned()).id(id).await;
+        self.note(|| format!("signal {name} {id}: {signalled:?}"));
         let mut world = self.shared.world();
         if let (Ok(answer), Some(sent)) = (signalled, world.books.events.get_mut(id)) {
             sent.answers.push(answer);
+        }
+    }
+
+    /// Gives an event as an operator, to the latest version.
+    async fn give(&self, name: &'static str, id: &str) {
+        self.shared.world().books.events.entry(id.to_owned()).or_default();
+        let console = Console::new().workflows(&self.workflows).event(&event(name));
+        let parts = console.get(&key(0)).await;
+        let Some(part) = parts.ok().and_then(|parts| parts.into_iter().next()) else { return };
+        let act = OperatorAct::signal(name, json!(id)).event_id(id);
+        let acted = console.act(&part, &act, &ada()).await;
+        self.note(|| format!("gives {name} {id}: {acted:?}"));
+        let mut world = self.shared.world();
+        if let (Ok(Intervened::Done), Some(sent)) = (acted, world.books.events.get_mut(id)) {
+            sent.given += 1;
         }
     }
 

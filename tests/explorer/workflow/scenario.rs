@@ -20,8 +20,7 @@ pub(super) struct Spec {
     pub(super) steps: [&'static [Step]; 2],
     /// Whether the workflows fail after their last step.
     pub(super) fails: bool,
-    /// Whether their steps are side by side, and the first failure drops the others.
-    pub(super) side_by_side: bool,
+    pub(super) shape: Shape,
     /// How the code treats its two steps, which are side by side.
     pub(super) ways: Option<[Way; 2]>,
     pub(super) provider: Provider,
@@ -30,10 +29,23 @@ pub(super) struct Spec {
     pub(super) pause: Duration,
 }
 
+/// How the code runs its steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shape {
+    InTurn,
+    /// The first failure drops the other steps.
+    SideBySide,
+    /// Each step in a branch of a map with a width of 2. The name of a step is its path.
+    Map,
+}
+
 /// One step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) name: &'static str,
+    /// The version of the workflow's key that runs the step. A version with later steps continues
+    /// as the next version.
+    pub(super) version: u32,
     pub(super) kind: Kind,
     /// A key of its own.
     pub(super) key: Option<&'static str>,
@@ -58,7 +70,7 @@ pub(super) enum Kind {
     Put,
     /// Commits a message.
     Tell,
-    /// Waits for an event.
+    /// Waits for the event with the name of the step.
     Wait,
 }
 
@@ -104,8 +116,12 @@ pub(super) struct Provider {
     pub(super) voids: bool,
 }
 
-/// The event for which a workflow waits, and how long it waits.
-pub(super) const PAID: Event<String> = Event::named("paid");
+/// The events of a workflow have ids as their values.
+pub(super) const fn event(name: &'static str) -> Event<String> {
+    Event::named(name)
+}
+
+/// How long a workflow waits for an event.
 pub(super) const PATIENCE: Duration = Duration::from_secs(100);
 
 /// How long a provider recognises a key, where it does.
@@ -118,6 +134,7 @@ pub(super) const VOIDS: Provider = Provider { recognises: WINDOW, voids: true };
 pub(super) const fn once(name: &'static str) -> Step {
     Step {
         name,
+        version: 1,
         kind: Kind::Once,
         key: None,
         recognised: false,
@@ -156,6 +173,15 @@ impl Step {
     pub(super) const fn of(self, kind: Kind) -> Self {
         Self { kind, ..self }
     }
+
+    pub(super) const fn in_version(self, version: u32) -> Self {
+        Self { version, ..self }
+    }
+
+    /// The name that the code gives it: the last part of its path.
+    pub(super) fn local(&self) -> &'static str {
+        self.name.rsplit(':').next().unwrap_or(self.name)
+    }
 }
 
 impl Spec {
@@ -166,7 +192,7 @@ impl Spec {
             drivers: 1,
             steps: [steps, &[]],
             fails: false,
-            side_by_side: false,
+            shape: Shape::InTurn,
             ways: None,
             provider,
             acts: &[Act::Drive(0)],
@@ -182,8 +208,8 @@ impl Spec {
         Self { ways: Some(ways), ..self }
     }
 
-    pub(super) const fn side_by_side(self) -> Self {
-        Self { side_by_side: true, ..self }
+    pub(super) const fn shape(self, shape: Shape) -> Self {
+        Self { shape, ..self }
     }
 
     /// With these actors, of which the first is there from the start.
@@ -198,6 +224,11 @@ impl Spec {
 
     pub(super) const fn beside(self, steps: &'static [Step]) -> Self {
         Self { steps: [self.steps[0], steps], ..self }
+    }
+
+    /// The last version of the key of this workflow.
+    pub(super) fn versions(&self, workflow: usize) -> u32 {
+        self.steps[workflow].iter().map(|step| step.version).max().unwrap_or(1)
     }
 
     /// Whether it commits messages.

@@ -3,8 +3,10 @@
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::act::Act::{Cancel, Complete, Drive, Hear, Redrive, Relay, Resolve, Restock, Retry, Signal, Skip};
-use super::scenario::{FORGETS, Kind, RECOGNISES, Spec, Step, VOIDS, Way, WorkflowScenario, once};
+use super::act::Act::{
+    Cancel, Complete, Drive, Give, Hear, Redrive, Relay, Resolve, Restock, Retry, Signal, Skip,
+};
+use super::scenario::{FORGETS, Kind, RECOGNISES, Shape, Spec, Step, VOIDS, Way, WorkflowScenario, once};
 
 /// After two of these a provider is about to forget a key.
 const LONG: Duration = Duration::from_secs(285);
@@ -28,24 +30,112 @@ const PLACED: Step = once("placed").of(Kind::Tell);
 const PAID: Step = once("paid").of(Kind::Tell);
 
 /// A wait whose late event is compensated, and one whose late event is only listed.
-const WAIT: Step = once("wait").of(Kind::Wait).undone();
-const LOOK: Step = once("wait").of(Kind::Wait);
+const WAIT: Step = once("paid").of(Kind::Wait).undone();
+const LOOK: Step = once("paid").of(Kind::Wait);
+
+/// The steps of a map over three items.
+const ITEM_0: Step = once("item#0:charge").recognised().undone();
+const ITEM_1: Step = once("item#1:charge").recognised().undone();
+const ITEM_2: Step = once("item#2:charge").recognised().undone();
+const ITEMS: &[Step] = &[ITEM_0, ITEM_1, ITEM_2];
+/// The provider of these items recognises no keys.
+const UNSAFE_ITEMS: &[Step] =
+    &[once("item#0:charge").undone(), once("item#1:charge").undone(), once("item#2:charge").undone()];
+const DECLINED_ITEMS: &[Step] = &[ITEM_0, ITEM_1.declined(), ITEM_2];
+
+/// The first version waits until it may continue. The event of the second version may come before.
+const GO: Step = once("go").of(Kind::Wait);
+const EARLY: &[Step] = &[GO, WAIT.in_version(2), TICKET.in_version(2)];
+/// Each version charges, and the last one waits.
+const ROUNDS: &[Step] = &[CHARGE_SAFE, CHARGE_SAFE.in_version(2), WAIT.in_version(3)];
+/// Each version waits for an event of its own.
+const MONTHS: &[Step] = &[once("month#1").of(Kind::Wait), once("month#2").of(Kind::Wait).in_version(2)];
+/// Each version waits for an event with the same name.
+const SAME_NAME: &[Step] = &[LOOK, LOOK.in_version(2)];
 
 const ALL: &[Spec] = &[
-    Spec::new("event", &[WAIT, TICKET], RECOGNISES).acts(&[Drive(0), Signal("e-1")]),
-    Spec::new("event/again", &[LOOK], FORGETS).acts(&[Drive(0), Signal("e-1"), Signal("e-1")]),
-    Spec::new("event/two", &[WAIT], FORGETS).acts(&[Drive(0), Signal("e-1"), Signal("e-2")]),
-    Spec::new("event/cancel", &[SEAT_SAFE, WAIT], RECOGNISES).acts(&[Drive(0), Signal("e-1"), Cancel(0)]),
-    Spec::new("event/late", &[WAIT], FORGETS).acts(&[Drive(0), Complete, Complete, Signal("e-1")]),
-    Spec::new("event/failing", &[SEAT_SAFE, WAIT], RECOGNISES).failing().acts(&[Drive(0), Signal("e-1")]),
-    Spec::new("event/soon", &[WAIT], FORGETS).pausing(SOON).two(&[Drive(0), Signal("e-1"), Complete]),
-    Spec::new("event/drivers", &[WAIT], FORGETS).two(&[Drive(0), Drive(0), Signal("e-1")]),
+    Spec::new("map", ITEMS, RECOGNISES).shape(Shape::Map),
+    Spec::new("map/unsafe", UNSAFE_ITEMS, FORGETS).shape(Shape::Map),
+    Spec::new("map/declined", DECLINED_ITEMS, RECOGNISES).shape(Shape::Map),
+    Spec::new("map/cancel", ITEMS, RECOGNISES).shape(Shape::Map).acts(&[Drive(0), Cancel(0)]),
+    Spec::new("map/drivers", ITEMS, RECOGNISES).shape(Shape::Map).two(&[Drive(0), Drive(0)]),
+    Spec::new("map/drivers/unsafe", UNSAFE_ITEMS, FORGETS).shape(Shape::Map).two(&[Drive(0), Drive(0)]),
+    Spec::new("continued", ROUNDS, RECOGNISES).acts(&[Drive(0), Signal("paid", "e-1")]),
+    Spec::new("continued/early", EARLY, RECOGNISES).acts(&[
+        Drive(0),
+        Signal("paid", "e-1"),
+        Signal("go", "e-2"),
+        Complete,
+    ]),
+    Spec::new("continued/months", MONTHS, FORGETS).pausing(SOON).acts(&[
+        Drive(0),
+        Signal("month#1", "e-1"),
+        Complete,
+        Signal("month#2", "e-2"),
+    ]),
+    Spec::new("continued/same-name", SAME_NAME, FORGETS).acts(&[
+        Drive(0),
+        Signal("paid", "e-1"),
+        Complete,
+        Signal("paid", "e-2"),
+    ]),
+    Spec::new("continued/cancel", ROUNDS, RECOGNISES).acts(&[Drive(0), Cancel(0), Signal("paid", "e-1")]),
+    Spec::new("continued/soon", EARLY, RECOGNISES).pausing(SOON).two(&[
+        Drive(0),
+        Signal("go", "e-2"),
+        Drive(0),
+        Signal("paid", "e-1"),
+    ]),
+    Spec::new("continued/drivers", ROUNDS, RECOGNISES).two(&[Drive(0), Drive(0), Signal("paid", "e-1")]),
+    Spec::new("given", &[WAIT, TICKET], RECOGNISES).acts(&[
+        Drive(0),
+        Give("paid", "e-1"),
+        Signal("paid", "e-1"),
+    ]),
+    Spec::new("given/other", &[WAIT], FORGETS).acts(&[Drive(0), Signal("paid", "e-1"), Give("paid", "e-2")]),
+    Spec::new("given/late", &[WAIT], FORGETS).acts(&[Drive(0), Complete, Complete, Give("paid", "e-1")]),
+    Spec::new("given/continued", EARLY, RECOGNISES).acts(&[
+        Drive(0),
+        Give("paid", "e-1"),
+        Signal("go", "e-2"),
+        Complete,
+    ]),
+    Spec::new("given/soon", &[WAIT], FORGETS).pausing(SOON).two(&[
+        Drive(0),
+        Give("paid", "e-1"),
+        Signal("paid", "e-1"),
+        Complete,
+    ]),
+    Spec::new("given/drivers", &[WAIT], FORGETS).two(&[
+        Drive(0),
+        Drive(0),
+        Give("paid", "e-1"),
+        Signal("paid", "e-2"),
+    ]),
+    Spec::new("event", &[WAIT, TICKET], RECOGNISES).acts(&[Drive(0), Signal("paid", "e-1")]),
+    Spec::new("event/again", &[LOOK], FORGETS).acts(&[
+        Drive(0),
+        Signal("paid", "e-1"),
+        Signal("paid", "e-1"),
+    ]),
+    Spec::new("event/two", &[WAIT], FORGETS).acts(&[Drive(0), Signal("paid", "e-1"), Signal("paid", "e-2")]),
+    Spec::new("event/cancel", &[SEAT_SAFE, WAIT], RECOGNISES).acts(&[
+        Drive(0),
+        Signal("paid", "e-1"),
+        Cancel(0),
+    ]),
+    Spec::new("event/late", &[WAIT], FORGETS).acts(&[Drive(0), Complete, Complete, Signal("paid", "e-1")]),
+    Spec::new("event/failing", &[SEAT_SAFE, WAIT], RECOGNISES)
+        .failing()
+        .acts(&[Drive(0), Signal("paid", "e-1")]),
+    Spec::new("event/soon", &[WAIT], FORGETS).pausing(SOON).two(&[Drive(0), Signal("paid", "e-1"), Complete]),
+    Spec::new("event/drivers", &[WAIT], FORGETS).two(&[Drive(0), Drive(0), Signal("paid", "e-1")]),
     Spec::new("undo", &[SEAT, CHARGE], FORGETS).failing(),
     Spec::new("undo/recognised", &[SEAT_SAFE.twice(), CHARGE_SAFE.twice()], RECOGNISES).failing(),
     Spec::new("probe", &[once("charge").probed().undone(), once("mail").probed()], FORGETS),
     Spec::new("two-names", &[SHARED, RENAMED], RECOGNISES).failing(),
-    Spec::new("side-by-side", &[SEAT_SAFE, ROW], RECOGNISES).side_by_side().failing(),
-    Spec::new("side-by-side/declined", &[SEAT.declined(), ROW], FORGETS).side_by_side(),
+    Spec::new("side-by-side", &[SEAT_SAFE, ROW], RECOGNISES).shape(Shape::SideBySide).failing(),
+    Spec::new("side-by-side/declined", &[SEAT.declined(), ROW], FORGETS).shape(Shape::SideBySide),
     Spec::new("window", &[TICKET], RECOGNISES).pausing(LONG).acts(&[Drive(0), Complete]),
     Spec::new("refused", &[RESERVE, TICKET], RECOGNISES).acts(&[Drive(0), Restock]),
     Spec::new("cancel", &[SEAT_SAFE, TICKET], RECOGNISES).acts(&[Drive(0), Cancel(0)]),

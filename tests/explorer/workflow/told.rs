@@ -6,23 +6,24 @@ use super::super::invariant::{Invariant, Violation};
 
 #[derive(Debug, Default, Hash)]
 pub(super) struct Told {
-    steps: BTreeMap<(usize, &'static str), String>,
+    steps: BTreeMap<(usize, usize), String>,
     pub(super) ends: BTreeMap<usize, String>,
 }
 
 impl Told {
     /// The code of a workflow was told this of a step.
-    pub(super) fn step(&mut self, workflow: usize, step: &'static str, said: String) -> Option<Violation> {
-        let first = self.steps.entry((workflow, step)).or_insert_with(|| said.clone());
+    pub(super) fn step(&mut self, place: (usize, usize), said: String) -> Option<Violation> {
+        let first = self.steps.entry(place).or_insert_with(|| said.clone());
         (*first != said).then(|| Violation {
             invariant: Invariant::Stands,
-            seen: format!("step {step} of workflow {workflow} was told {first}, and later {said}"),
+            seen: format!("step {} of workflow {} was told {first}, and later {said}", place.1, place.0),
         })
     }
 
-    /// Whether the code of a workflow was told this of a step.
-    pub(super) fn is_told(&self, workflow: usize, step: &'static str, said: &str) -> bool {
-        self.steps.get(&(workflow, step)).is_some_and(|told| told == said)
+    /// The steps of a workflow whose code was told this.
+    pub(super) fn places(&self, workflow: usize, said: &str) -> Vec<usize> {
+        let told = self.steps.iter().filter(|((of, _), told)| *of == workflow && *told == said);
+        told.map(|((_, step), _)| *step).collect()
     }
 
     /// Whether the answer of a workflow has this receipt.
