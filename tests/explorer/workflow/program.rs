@@ -141,8 +141,17 @@ impl Program {
     async fn give(&self, name: &'static str, id: &str) {
         self.shared.world().books.events.entry(id.to_owned()).or_default();
         let console = Console::new().workflows(&self.workflows).event(&event(name));
-        let parts = console.get(&key(0)).await;
-        let Some(part) = parts.ok().and_then(|parts| parts.into_iter().next()) else { return };
+        let mut version = 1;
+        let part = loop {
+            let parts = console.get(&partition(0, version)).await;
+            let Some(part) = parts.ok().and_then(|parts| parts.into_iter().next()) else { return };
+            // If it has not continued now, it had not when it was shown.
+            let Ok(Some(view)) = self.workflows.get(key(0), version).await else { return };
+            match view.continued_as() {
+                Some(next) => version = next,
+                None => break part,
+            }
+        };
         let act = OperatorAct::signal(name, json!(id)).event_id(id);
         let acted = console.act(&part, &act, &ada()).await;
         self.note(|| format!("gives {name} {id}: {acted:?}"));

@@ -50,6 +50,8 @@ const EARLY: &[Step] = &[GO, WAIT.in_version(2), TICKET.in_version(2)];
 const ROUNDS: &[Step] = &[CHARGE_SAFE, CHARGE_SAFE.in_version(2), WAIT.in_version(3)];
 /// Each version waits for an event of its own.
 const MONTHS: &[Step] = &[once("month#1").of(Kind::Wait), once("month#2").of(Kind::Wait).in_version(2)];
+/// An event of the first version comes too late, while the second version waits.
+const LATE: &[Step] = &[WAIT, GO.in_version(2), CHARGE.in_version(3)];
 /// Each version waits for an event with the same name.
 const SAME_NAME: &[Step] = &[LOOK, LOOK.in_version(2)];
 
@@ -79,6 +81,19 @@ const ALL: &[Spec] = &[
         Complete,
         Signal("paid", "e-2"),
     ]),
+    Spec::new("continued/again", SAME_NAME, FORGETS).acts(&[
+        Drive(0),
+        Signal("paid", "e-1"),
+        Complete,
+        Signal("paid", "e-1"),
+    ]),
+    Spec::new("continued/late", LATE, FORGETS).acts(&[
+        Drive(0),
+        Complete,
+        Complete,
+        Signal("paid", "e-1"),
+        Complete,
+    ]),
     Spec::new("continued/cancel", ROUNDS, RECOGNISES).acts(&[Drive(0), Cancel(0), Signal("paid", "e-1")]),
     Spec::new("continued/soon", EARLY, RECOGNISES).pausing(SOON).two(&[
         Drive(0),
@@ -99,6 +114,12 @@ const ALL: &[Spec] = &[
         Give("paid", "e-1"),
         Signal("go", "e-2"),
         Complete,
+    ]),
+    Spec::new("given/former", MONTHS, FORGETS).acts(&[
+        Drive(0),
+        Give("month#1", "e-1"),
+        Complete,
+        Signal("month#1", "e-1"),
     ]),
     Spec::new("given/soon", &[WAIT], FORGETS).pausing(SOON).two(&[
         Drive(0),
