@@ -1,4 +1,4 @@
-//! What is compensated, in which order, and what is to be done to one step.
+//! The steps to compensate, their order, and the next act for each step.
 
 use std::time::Duration;
 
@@ -22,23 +22,23 @@ pub enum Compensated {
     Nothing,
 }
 
-/// Whether a record is of a step of the workflow itself, or of an outcome next to such a step. The
-/// steps that a compensation makes are not compensated themselves.
+/// Returns whether a record is of a step of the workflow itself, or of an outcome next to such a
+/// step. Steps inside a compensation are not compensated.
 pub(crate) fn is_step(record: &StepRecord) -> bool {
     matches!(record.id.place(), Ok(Place::Step(_) | Place::Former { .. }))
 }
 
-/// Whether a step in this state may have happened, if its record has a compensation or is a pivot.
-/// A step that was cancelled before it started has neither.
+/// Returns whether a step in this state may have happened. Only for records with a compensation or
+/// of a pivot: a step that was cancelled before it started has neither.
 fn may_have_happened(state: StepState) -> bool {
     use StepState::{Cancelled, Completed, Held, Late, Started};
     matches!(state, Started | Completed | Cancelled | Late | Held)
 }
 
-/// The steps to compensate, latest start first, back to the last pivot.
+/// Returns the steps to compensate, latest start first, back to the last pivot.
 ///
-/// The second value is the pivot at which the search stopped. `only_late`: the workflow had ended
-/// or runs forward, so that only what came late is compensated.
+/// The second value is the pivot at which the search stopped. `only_late`: only late steps are
+/// compensated, because the workflow had ended or runs forward.
 pub(crate) fn to_compensate(steps: Vec<Placed>, only_late: bool) -> (Vec<Placed>, Option<Placed>) {
     let mut steps = each_effect_once(steps);
     if only_late {
@@ -58,7 +58,7 @@ pub(crate) fn to_compensate(steps: Vec<Placed>, only_late: bool) -> (Vec<Placed>
     (compensate, None)
 }
 
-/// Why a compensation that stopped at this pivot needs an operator.
+/// Returns the reason why a compensation that stopped at this pivot needs an operator.
 pub(crate) fn stopped_at(pivot: &Placed) -> String {
     let name = pivot.name();
     match pivot.record.state {
@@ -72,8 +72,9 @@ pub(crate) fn stopped_at(pivot: &Placed) -> String {
     }
 }
 
-/// A step with a key of its own may stand under several names in one workflow: it is one effect,
-/// with the place in the order and the compensation of the name that came first with one.
+/// Merges steps that are the same effect: a workflow may use a step with its own key under
+/// several names. The effect has the position of its first name, and the first declared
+/// compensation.
 fn each_effect_once(mut steps: Vec<Placed>) -> Vec<Placed> {
     steps.sort_by_key(|step| step.number);
     let mut effects: Vec<Placed> = Vec::with_capacity(steps.len());
@@ -91,25 +92,29 @@ fn each_effect_once(mut steps: Vec<Placed>) -> Vec<Placed> {
     effects
 }
 
-/// What is to be done to a step that is compensated.
+/// The next act for a step that is compensated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Owed {
-    /// Nothing is left of it, or it is no longer this workflow's.
+    /// No act: the step needs no compensation, or another workflow compensates it.
     Nothing,
-    /// It may be running until then.
+    /// Wait until this time: the step may be running.
     Wait(DateTime<Utc>),
-    /// An outcome that may still arrive is to be refused first.
+    /// Cancel the step, so that an outcome that may still arrive is refused.
     Cancel,
-    /// Its compensation runs, once under its idempotency key.
+    /// Run the compensation, once under its idempotency key.
     Compensate,
-    /// It happened after it was cancelled. The compensation that was begun before that ends first.
+    /// The outcome of the step arrived after the cancel, and a compensation had begun before. First
+    /// end that compensation. If it found nothing, run another compensation for the late step.
     EndFirst,
-    /// It happened after its compensation had found nothing: another compensation runs.
+    /// The outcome of the step arrived after the cancel, before a compensation began. Run the
+    /// compensation of the late step.
     CompensateLate,
 }
 
-/// What this workflow, `run`, owes to a step that it began to compensate under `version` of the
-/// step's key. `first`: whether a compensation was begun before its outcome came late.
+/// Returns the next act of the workflow `run` for a step that it compensates.
+///
+/// `version`: the version of the step's key when the compensation began. `first`: whether a
+/// compensation had begun before the outcome came late.
 pub(crate) fn owed(
     step: &Placed,
     run: &str,
@@ -134,8 +139,10 @@ pub(crate) fn owed(
     }
 }
 
-/// Whether nothing of a step is left, after a compensation that was begun for this state came to
-/// this. One that found nothing has looked too early if the outcome comes later.
+/// Returns whether the step is fully compensated. `begun_for`: the state of the step when its
+/// compensation began. `came_to`: the result of the compensation.
+///
+/// If the compensation of a cancelled step found nothing, the outcome of the step may come later.
 pub(crate) fn is_settled(begun_for: StepState, came_to: Compensated) -> bool {
     begun_for != StepState::Cancelled || came_to == Compensated::Done
 }

@@ -1,4 +1,4 @@
-//! What a stored header or step record means for the driver that reads it.
+//! The meaning of a stored header or step record for the driver that reads it.
 
 use std::time::Duration;
 
@@ -8,48 +8,51 @@ use super::header::{Header, Pause, State};
 use super::step::{StepRecord, StepState};
 use crate::core::time;
 
-/// Whether a workflow can be driven now.
+/// The meaning of a header for a driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It has ended.
+    /// The workflow has ended.
     Ended,
-    /// It waits in quarantine for an operator.
+    /// The workflow waits in quarantine for an operator.
     Quarantined,
-    /// It may be claimed.
+    /// The workflow may be claimed.
     Claimable,
-    /// Another driver runs it, or its next run is not due.
+    /// Another driver runs the workflow, or its next run is not due.
     Busy,
-    /// The reaper is deleting it.
+    /// The reaper is deleting the workflow.
     Reaping,
 }
 
-/// Interpret a header. `same_owner`: the caller states that it is the owner that drove it last.
+/// Interprets a header. `same_owner`: the caller states that it is the owner that drove the
+/// workflow last.
 pub(crate) fn standing(header: &Header, same_owner: bool, now: DateTime<Utc>, skew: Duration) -> Standing {
     match header.state {
         State::Reaping => Standing::Reaping,
         state if state.is_final() => Standing::Ended,
         _ if header.is_quarantined() => Standing::Quarantined,
         _ if header.is_claimable(now, skew) => Standing::Claimable,
-        // The fence keeps this safe if the owner's earlier run is still active.
+        // If the owner's earlier run is still active, the new attempt refuses its writes.
         _ if same_owner && header.locked_by.is_some() => Standing::Claimable,
         _ => Standing::Busy,
     }
 }
 
-/// How long a workflow is tried.
+/// The limits of the attempts of a workflow.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
-    /// At least this many attempts (1 if a step sets the time), and at most as many that kill or
-    /// hang their driver.
+    /// The minimum number of failed attempts without progress (1 if a step sets the time limit).
+    /// Also the maximum number of runs in a row that lose their driver without progress.
     pub(crate) attempts: u32,
-    /// At least this long without progress.
+    /// The minimum time without progress.
     pub(crate) retry_for: Duration,
-    /// At most as many runs that kill or hang their driver, with or without progress.
+    /// The maximum number of runs that lose their driver, with or without progress.
     pub(crate) crashes: u32,
 }
 
-/// Whether a run that ends so was the last one. Time counts, and not how often it was tried
-/// meanwhile; only runs that did not come back are counted.
+/// Returns whether the run that ends with this pause was the last one.
+///
+/// A run that failed is the last one after the minimum time and the minimum number of attempts. An
+/// aborted run is the last one after the maximum number of lost drivers.
 ///
 /// `progressed`: the run recorded an outcome.
 pub(crate) fn is_exhausted(
@@ -70,24 +73,24 @@ pub(crate) fn is_exhausted(
     }
 }
 
-/// What the record of a step means for the driver that is about to run the step.
+/// The meaning of a step record for the driver that is about to run the step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// It completed: use the recorded result.
+    /// The step completed: use the recorded result.
     Completed,
-    /// It failed, or is held for an operator: use the recorded failure.
+    /// The step failed, or is held for an operator: use the recorded failure.
     Failed,
-    /// It was cancelled or compensated, and may not start.
+    /// The step was cancelled or compensated, and may not start.
     Cancelled,
-    /// It was started, and its driver may still be at work.
+    /// The step was started, and its driver may still be at work.
     Busy,
-    /// It was started, and its outcome is unknown.
+    /// The step was started, and its outcome is unknown.
     InDoubt,
-    /// It may be started over this record.
+    /// The step may start. Its new record replaces this record.
     Free,
 }
 
-/// Interpret a record. `version`: the version of the step's key that the caller asks for.
+/// Interprets a record. `version`: the version of the step's key that the caller requests.
 pub(crate) fn found(
     record: &StepRecord,
     version: Option<u32>,

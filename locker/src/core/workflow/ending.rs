@@ -25,24 +25,23 @@ pub(crate) struct Effect {
     pub(crate) outlook: Outlook,
 }
 
-/// How the outcome of an effect may become known.
+/// The source from which the outcome of an effect may become known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outlook {
-    /// By an operator only: it failed and may have happened, or its result cannot be recorded.
+    /// Only an operator: the step failed and may have happened, or its result cannot be recorded.
     Held,
-    /// By its driver, which may be at work until then.
+    /// Its driver, which may be at work until this time.
     AtWork(DateTime<Utc>),
-    /// By the code of the workflow, if that reaches it. No driver is at work.
+    /// The code of the workflow, if it reaches the step. No driver is at work.
     InDoubt,
 }
 
 impl Effect {
-    /// The effect of a step. `None`: its outcome is known, or it is no effect.
+    /// Returns the effect of a step. `None`: its outcome is known, or the step has no effect.
     ///
-    /// The code of this workflow asked for the keyed step, so it counts even if another
-    /// workflow answers for it: that workflow may have ended before this one started the
-    /// step again. `answerer`: once this workflow is compensated, it leaves the step to the
-    /// workflow that answers for it.
+    /// A step with its own key counts even if another workflow compensates it: that workflow
+    /// may have ended before this workflow started the step again. `answerer`: the run id of this
+    /// workflow, once it is compensated. Then it leaves steps of other workflows to them.
     pub(crate) fn of(
         step: &Placed,
         answerer: Option<&str>,
@@ -59,8 +58,8 @@ impl Effect {
             StepState::Held => Outlook::Held,
             StepState::Started if free > now => Outlook::AtWork(free),
             StepState::Started => Outlook::InDoubt,
-            // A cancelled step never starts; its compensation, or an operator, found that nothing
-            // of it is left. A late one is due for its compensation.
+            // A cancelled step never starts. Its compensation or an operator has settled it. A late
+            // step is due for its compensation.
             StepState::Completed
             | StepState::Failed
             | StepState::Cancelled
@@ -85,22 +84,23 @@ pub(crate) struct Need {
 }
 
 impl Need {
-    /// The name of the step that operators see.
+    /// Returns the name of the step that operators see.
     fn step(&self) -> Option<String> {
         Some(Place::parse(self.place.as_deref()?).ok()?.shown())
     }
 }
 
+/// The reason of a stop.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum NeedKind {
     /// The workflow was cancelled, taken over, or has ended.
     Lost,
-    /// Only an operator can help. `item`: of a result that the code cannot read.
+    /// Only an operator can help. `item`: the item of a result that the code cannot read.
     Operator { item: Option<String> },
     /// It is unknown whether the step of this item happened. `resolvable`: the code may find out.
-    /// `retry_for`: the limit of the step itself.
+    /// `retry_for`: the time limit that the step sets.
     InDoubt { item: String, resolvable: bool, retry_for: Option<Duration> },
-    /// The next run tries again. `counts`: as an attempt without progress.
+    /// The next run tries again. `counts`: this run counts as an attempt without progress.
     Retry { at: DateTime<Utc>, counts: bool, retry_for: Option<Duration> },
     /// The code waits on purpose. `on`: the event or the timer that it waits for.
     Wait { until: DateTime<Utc>, on: Option<Awaited> },
@@ -115,9 +115,9 @@ pub(crate) enum Returned {
     Failed,
     /// With another stop, which is among the needs.
     Stopped,
-    /// Not at all: it panicked, or its time was over.
+    /// It did not return: it panicked, or exceeded its time limit.
     Aborted,
-    /// It did not run: its runs lost too many drivers, and its type compensates then.
+    /// It did not run: earlier runs lost too many drivers, and the type compensates in this case.
     Exhausted,
     /// Every step that has a compensation is compensated.
     Compensated,
@@ -126,8 +126,8 @@ pub(crate) enum Returned {
 }
 
 impl Returned {
-    /// Whether the code or the compensation reached its end, so that no later run reaches another
-    /// step.
+    /// Returns whether the code or the compensation reached its end. No later run would reach
+    /// another step.
     pub(crate) const fn is_through(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Compensated)
     }
@@ -138,12 +138,13 @@ impl Returned {
 pub(crate) enum Ending {
     /// Another driver decides. Nothing is written.
     Lost,
-    /// An operator decides. `item`: of the step whose outcome makes the workflow due again.
+    /// An operator decides. `item`: the item of the step whose outcome makes the workflow due
+    /// again.
     Quarantine {
         reason: String,
         item: Option<String>,
     },
-    /// It failed, and is compensated if there is something to compensate.
+    /// The workflow failed. If steps need a compensation, it is compensated first.
     Fail,
     /// A later run continues.
     Release(Release),
@@ -154,7 +155,7 @@ pub(crate) enum Ending {
 /// A pause until the next run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Release {
-    /// The earliest time for which the backoff between attempts counts, if a retry is needed.
+    /// The earliest time of a retry, if a retry is needed. The backoff may delay it.
     pub(crate) retry: Option<DateTime<Utc>>,
     /// The earliest end of a chosen wait.
     pub(crate) wait: Option<DateTime<Utc>>,
@@ -162,11 +163,11 @@ pub(crate) struct Release {
     pub(crate) waits: Option<Waits>,
     pub(crate) pause: Pause,
     pub(crate) reason: String,
-    /// The name of the step for which it retries.
+    /// The name of the step that needs the retry.
     pub(crate) step: Option<String>,
-    /// The item of the step for which it retries, if its outcome is unknown.
+    /// The item of the step that needs the retry, if its outcome is unknown.
     pub(crate) item: Option<String>,
-    /// The shortest limit of a step that is tried again.
+    /// The shortest time limit of the steps that are retried.
     pub(crate) retry_for: Option<Duration>,
 }
 
@@ -181,7 +182,7 @@ pub(crate) fn ending(effects: &[Effect], needs: &[Need], returned: Returned, now
     if let Some(ending) = for_an_operator(effects, needs, returned) {
         return ending;
     }
-    // The policy of the type decides about an effect in doubt, and not about one at work.
+    // The policy of the type decides about an effect in doubt, but not about an effect at work.
     if returned == Returned::Exhausted
         && !effects.iter().any(|effect| matches!(effect.outlook, Outlook::AtWork(_)))
     {
@@ -224,8 +225,9 @@ pub(crate) fn ending(effects: &[Effect], needs: &[Need], returned: Returned, now
     }
 }
 
-/// The wait that ends first, and the number of other waits. The stop of a wait is also the stop
-/// that the code returned.
+/// Returns the wait that ends first, and the number of other waits.
+///
+/// If the code returned the stop of a wait, the needs contain it twice. It counts once.
 fn waits(needs: &[Need]) -> Option<Waits> {
     let mut waits: Vec<&Awaited> = Vec::new();
     for need in needs {
@@ -240,7 +242,7 @@ fn waits(needs: &[Need]) -> Option<Waits> {
     Some(Waits { on: on.clone(), others })
 }
 
-/// The first effect or need that only an operator can settle.
+/// Returns the quarantine for the first effect or need that only an operator can settle.
 fn for_an_operator(effects: &[Effect], needs: &[Need], returned: Returned) -> Option<Ending> {
     // A later run would not see a held step if the code took another branch.
     if let Some(held) = effects.iter().find(|effect| effect.outlook == Outlook::Held) {
@@ -273,7 +275,8 @@ fn for_an_operator(effects: &[Effect], needs: &[Need], returned: Returned) -> Op
     None
 }
 
-/// Whether the step of this effect returned a stop, which then decides how its outcome is awaited.
+/// Returns whether the step of this effect returned a stop. Then the stop decides how the run waits
+/// for the outcome.
 fn has_need(effect: &Effect, needs: &[Need]) -> bool {
     needs.iter().any(|need| need.place.as_ref() == Some(&effect.place))
 }
@@ -302,13 +305,13 @@ impl Release {
                 self.retry(now, Pause::Failed, (&need.reason, need.step().as_deref()), Some(item));
                 self.retry_for = self.retry_for.into_iter().chain(*retry_for).min();
             }
-            // Decided before.
+            // Other rules have decided about these before.
             NeedKind::Lost | NeedKind::Operator { .. } => {}
         }
     }
 
-    /// A later run tries again, not before this time. A run that failed counts, whatever else it
-    /// waits for. `why`: with the step.
+    /// Requests a retry, not before this time. A run that failed counts as an attempt, even if it
+    /// also waits for other reasons. `why`: the reason and the step.
     fn retry(&mut self, at: DateTime<Utc>, pause: Pause, why: (&str, Option<&str>), item: Option<&str>) {
         let counts = |pause| matches!(pause, Pause::Failed | Pause::BrokenOff);
         let decides = self.retry.is_none() || (counts(pause) && !counts(self.pause));

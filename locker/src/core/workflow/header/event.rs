@@ -1,4 +1,4 @@
-//! What can happen to a workflow.
+//! The events of a workflow.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::core::time;
 use crate::core::token::record::Intervention;
 use crate::core::workflow::decide::Standing;
 
-/// The time of a write, and the ids that it uses up.
+/// The time of a write, and new ids for it.
 #[derive(Debug, Clone)]
 pub(crate) struct Stamp {
     pub(crate) now: DateTime<Utc>,
@@ -22,8 +22,9 @@ pub(crate) struct Stamp {
     pub(crate) attempt: String,
 }
 
-/// What happens to a workflow. It says itself what it depends on: a driver on its attempt, an
-/// operator and the reaper on the revision that they saw, the others on nothing but the state.
+/// An event that changes a header. The write of a driver is conditional on its attempt. The writes
+/// of an operator and the reaper are conditional on the revision that they read. The other writes
+/// depend only on the state.
 #[derive(Debug, Clone)]
 pub(crate) enum HeaderEvent {
     Claim(Claim),
@@ -33,50 +34,50 @@ pub(crate) enum HeaderEvent {
         events: Events,
         act: DriverAct,
     },
-    /// By an operator who saw this revision.
+    /// By an operator who read this revision.
     Operator {
         seen: String,
         by: Intervention,
         act: OperatorAct,
     },
-    /// By the reaper, which saw this revision.
+    /// By the reaper, which read this revision.
     Reaper {
         seen: String,
         act: ReaperAct,
     },
-    /// A step of this item completed after all, and the workflow runs forward.
+    /// The step of this item has a recorded outcome that needs no compensation.
     Settled {
         item: String,
     },
-    /// A step happened that should not stand, and is stored as late.
+    /// A step is stored as late: it happened, and must be compensated.
     Late,
-    /// A step happened twice under one idempotency key, as it seems.
+    /// A step may have happened twice under one idempotency key.
     Twice,
-    /// An event from outside is stored. `is_waited_for`: the code waits for it. `owed`: it is late,
+    /// An event from outside is stored. `is_waited_for`: the code waits for it. `owed`: it is late
     /// and has a compensation.
     Signalled {
         is_waited_for: bool,
         owed: bool,
     },
-    /// Another event under a name that has its event is stored.
+    /// A surplus event is stored: another event under a name that has an event.
     Surplus,
-    /// It is the first version, and the workflow continues as this one.
+    /// The workflow has this new latest version. Only for the header of the first version.
     Followed {
         version: u32,
     },
 }
 
-/// What a run knows of the events of its workflow.
+/// The events of a workflow that a run has read.
 ///
-/// `known` is compared with [`HeaderData::signals`](super::HeaderData::signals). It is counted from
-/// the records that the run has read, and not copied from the header: a query and a transaction are
-/// isolated item by item, so the query of a run may return the header of a signal and the record
-/// of the event as it was before.
+/// `known` is compared with [`HeaderData::signals`](super::HeaderData::signals). The run counts the
+/// records that it has read, and does not copy the count of the header: DynamoDB isolates a query
+/// from a transaction only item by item. So one query may return the header after a signal, and the
+/// record of the event before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Events {
-    /// The events whose records the run has read.
+    /// The number of events whose records the run has read.
     pub(crate) known: u32,
-    /// Whether the compensation of a late event is to follow the end of the workflow.
+    /// Whether a late event must be compensated after the end of the workflow.
     pub(crate) owed: bool,
 }
 
@@ -95,15 +96,15 @@ pub(crate) struct Waits {
 pub struct Awaited {
     /// The event, such as `event:paid`, or the step of a timer.
     pub name: String,
-    /// When the code reached the wait first.
+    /// When the code first reached the wait.
     #[serde(serialize_with = "time::serialize")]
     pub since: DateTime<Utc>,
-    /// When the wait ends, if its event does not come.
+    /// When the wait ends if its event does not come.
     #[serde(serialize_with = "time::serialize")]
     pub until: DateTime<Utc>,
 }
 
-/// `event:paid`, or `timer pause`.
+/// Writes `event:paid` or `timer pause`.
 impl fmt::Display for Awaited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = if self.name.starts_with(EVENT_PREFIX) { "" } else { "timer " };
@@ -119,7 +120,7 @@ impl fmt::Display for Waits {
 }
 
 impl Waits {
-    /// Reads what [`Display`](fmt::Display) writes.
+    /// Parses the text that [`Display`](fmt::Display) writes.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.splitn(4, ' ');
         let name = parts.next()?.to_owned();
@@ -132,40 +133,40 @@ impl Waits {
 /// A run begins.
 #[derive(Debug, Clone)]
 pub(crate) struct Claim {
-    /// The type of the code that drives it.
+    /// The type of the code that drives the workflow.
     pub(crate) name: String,
     /// The version of that code.
     pub(crate) code: u32,
     /// The start of the workflow that the driver read.
     pub(crate) started: DateTime<Utc>,
     pub(crate) owner: String,
-    /// The caller gave this name, and so states that it is the owner that drove the workflow last,
-    /// if that has the name.
+    /// Whether the caller set the owner. If the last driver has the same owner, the caller states
+    /// that it is this driver.
     pub(crate) is_named: bool,
-    /// `None`: as before.
+    /// The new expected time of a run. `None`: it stays.
     pub(crate) expected: Option<Duration>,
-    /// How long this run may take, if that is longer.
+    /// The longest time of this run. It counts if it is longer than the expected time.
     pub(crate) may_take: Duration,
     /// Whether the last driver recorded an outcome before it was lost.
     pub(crate) progressed: bool,
-    /// How many runs may kill or hang their driver. `None`: any number.
+    /// The most runs that lose their driver. `None`: any number.
     pub(crate) most_crashes: Option<MostCrashes>,
 }
 
-/// How many runs may kill or hang their driver.
+/// The most runs that lose their driver: the driver crashes or hangs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MostCrashes {
-    /// In a row, without an outcome that they recorded.
+    /// In a row, without a recorded outcome.
     pub(crate) in_a_row: u32,
     /// Since the start or an operator's act.
     pub(crate) in_all: u32,
 }
 
-/// What a driver does to the workflow that it runs.
+/// An act of a driver on the workflow that it runs.
 #[derive(Debug, Clone)]
 pub(crate) enum DriverAct {
-    /// No other driver claims it before then. `held_since`: of a run that takes longer than its
-    /// type allows, which operators see.
+    /// No other driver claims the workflow before `due`. `held_since`: the start of a run that
+    /// takes longer than its type allows. Operators see it.
     Extend {
         due: DateTime<Utc>,
         held_since: Option<DateTime<Utc>>,
@@ -175,16 +176,17 @@ pub(crate) enum DriverAct {
         result: Option<Body>,
         note: Option<String>,
     },
-    /// It continues as this version of its key. `note`: for the reader of this version.
+    /// The workflow continues as this version of its key. `note`: for the reader of the version
+    /// that ends.
     Continue {
         version: u32,
         note: Option<String>,
     },
-    /// It failed, and there is nothing to compensate.
+    /// The workflow failed, and no step needs a compensation.
     Fail {
         result: Body,
     },
-    /// It failed, and is compensated by this driver under another attempt.
+    /// The workflow failed. This driver compensates it under another attempt.
     Compensate {
         result: Body,
         reason: String,
@@ -204,19 +206,20 @@ pub(crate) enum DriverAct {
     },
 }
 
-/// Why a run ends before the workflow does.
+/// The reason why a run ends before the workflow ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pause {
-    /// It failed, and is tried again.
+    /// The run failed, and a later run retries.
     Failed,
-    /// It panicked or exceeded its time limit.
+    /// The run panicked or exceeded its time limit.
     BrokenOff,
     /// The code chose to wait.
     Chosen,
-    /// It could not run: another driver may be at a step, too little time was left, DynamoDB cannot
-    /// be reached.
+    /// The run could not continue: another driver may be at a step, DynamoDB is out of reach, or
+    /// not enough time was left.
     Elsewhere,
-    /// Its runs lost too many drivers, so its code did not run. It ends once no effect is at work.
+    /// The code did not run, because earlier runs lost too many drivers. The workflow ends once no
+    /// effect is at work.
     NotRun,
 }
 
@@ -228,15 +231,16 @@ pub(crate) enum OperatorAct {
     Close {
         seen: u32,
     },
-    /// A late event is handled without its compensation, which no driver can be running.
+    /// A late event is handled without its compensation. Refused while a driver may be running the
+    /// compensation.
     Dismiss,
 }
 
 #[derive(Debug, Clone)]
 pub(crate) enum ReaperAct {
-    /// It is kept, and looked at again then.
+    /// Keep the workflow, and check it again at this time.
     Keep(DateTime<Utc>),
-    /// It is deleted; until then no other reaper continues.
+    /// Delete the workflow. No other reaper continues before this time.
     Delete(DateTime<Utc>),
     Quarantine {
         reason: String,
@@ -246,22 +250,22 @@ pub(crate) enum ReaperAct {
 /// Why an event does not change a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HeaderRefusal {
-    /// Another run has it, or it has ended.
+    /// Another run has the workflow, or it has ended.
     Lost,
-    /// It was written since it was seen.
+    /// The header has changed since it was read.
     Changed,
-    /// The event is not for this state.
+    /// The state does not allow the event.
     NotPossible,
-    /// It cannot be claimed.
+    /// The workflow cannot be claimed.
     Standing(Standing),
-    /// Code of this version has driven it, which is newer.
+    /// Newer code, with this version, has driven the workflow.
     Newer(u32),
-    /// An event is stored that the run has not read: read the events, and decide again.
+    /// The run has not read a stored event: read the events, and decide again.
     Signalled,
 }
 
 impl State {
-    /// Whether it ended in one of the three ways that a caller is told.
+    /// Returns whether the state is an outcome that a caller receives.
     pub(crate) const fn is_answered(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }

@@ -1,4 +1,4 @@
-//! The header of a workflow: its driver, its state and when it is due. It never contains a result.
+//! The header of a workflow: its driver, its state and its due time. It never contains a result.
 
 mod event;
 mod failed_runs;
@@ -48,7 +48,7 @@ pub enum State {
 }
 
 impl State {
-    /// The name of the state, as stored and shown.
+    /// Returns the name of the state, as stored and shown.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -69,28 +69,28 @@ impl State {
             .find(|state| state.as_str() == name)
     }
 
-    /// Whether the workflow has ended, so that no driver runs it any more.
+    /// Returns whether the workflow has ended. No driver runs an ended workflow.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled | Self::Continued | Self::Reaping)
     }
 }
 
-/// A header. Only its [transitions](Header::on) make another one.
+/// A header. Only its [transitions](Header::on) create a changed header.
 #[derive(Debug, Clone)]
 pub(crate) struct Header(HeaderData);
 
-/// What is stored of a header.
+/// The stored data of a header.
 #[derive(Debug, Clone)]
 pub(crate) struct HeaderData {
     /// The partition key.
     pub(crate) workflow: String,
     /// The name of its code.
     pub(crate) name: String,
-    /// The highest version of the code that has driven it.
+    /// The highest version of the code that has driven the workflow.
     pub(crate) code: u32,
     pub(crate) state: State,
-    /// `None`: finished, and kept for ever.
+    /// The list of the index. `None`: the workflow is finished and kept forever.
     pub(crate) listed: Option<List>,
     /// When another driver or the completer may claim it, or the reaper may delete it.
     pub(crate) next_due: DateTime<Utc>,
@@ -98,63 +98,64 @@ pub(crate) struct HeaderData {
     pub(crate) revision: String,
     /// The id of the current or last run. Changes with every claim.
     pub(crate) attempt: String,
-    /// The owner that drives it. `None`: no driver.
+    /// The owner that drives the workflow. `None`: no driver.
     pub(crate) locked_by: Option<String>,
-    /// The run that made progress last, and the runs begun since then.
+    /// The number of runs from the last run with progress on, including that run.
     pub(crate) attempts: u32,
     /// The latest runs in a row that lost their driver, with or without progress: killed, hung, or
-    /// aborted. The run under way counts. After three of them it runs alone.
+    /// aborted. The current run counts. After three lost drivers the workflow runs alone.
     pub(crate) lost_in_a_row: u32,
-    /// Those of them since the last progress. `Limits::attempts` counts them.
+    /// The same, since the last progress. `Limits::attempts` limits it.
     pub(crate) lost_without_progress: u32,
     /// All runs that lost their driver since the start or an operator's act. `Limits::crashes`
-    /// counts them. The run under way does not count.
+    /// limits it. The current run does not count.
     pub(crate) lost_in_all: u32,
-    /// Since when it makes no progress: its start, a run that recorded an outcome, the end of a
-    /// wait that its code chose, or an operator's act.
+    /// The start of the time without progress: the start of the workflow, a run that recorded an
+    /// outcome, the end of a wait that the code chose, or an operator's act.
     pub(crate) since: DateTime<Utc>,
     pub(crate) created: DateTime<Utc>,
     pub(crate) ended: Option<DateTime<Utc>>,
-    /// An operator ended it as it was.
+    /// Whether an operator closed the workflow. Then nothing is compensated without an operator.
     pub(crate) closed: bool,
-    /// The number of the last step that the operator saw who closed it. Clocks differ, so times do
-    /// not show which steps are later.
+    /// The number of the last step that the operator saw when they closed the workflow. Clocks
+    /// differ, so times do not show which steps are later.
     pub(crate) closed_after: Option<u32>,
     pub(crate) fingerprint: Option<String>,
     pub(crate) input: Option<Body>,
-    /// Where the answer or the first failure is stored.
+    /// The place of the answer or of the first failure.
     pub(crate) result: Option<Body>,
-    /// The state that it ends in once it is compensated.
+    /// The final state after the compensations.
     pub(crate) ending: Option<State>,
-    /// Why it waits, or why it is in quarantine.
+    /// The reason of a wait or of the quarantine.
     pub(crate) reason: Option<String>,
-    /// The item of the step for which it is in quarantine: in doubt, or with a result that the code
-    /// cannot read.
+    /// The item of the step for which the workflow is in quarantine: a step in doubt, or a step
+    /// with a result that the code cannot read.
     pub(crate) waits_for: Option<String>,
-    /// An outcome was reported while its driver was at work, which may not have seen it.
+    /// Whether an outcome was reported while a driver was at work. The driver may not have read the
+    /// outcome.
     pub(crate) reported: bool,
-    /// The number of events from outside that are stored, one for each name.
+    /// The number of stored events, one for each name.
     pub(crate) signals: u32,
-    /// The number of other events under a name that has its event.
+    /// The number of stored surplus events: other events under a name that has an event.
     pub(crate) surplus: u32,
-    /// What its code waits for, while it has no driver.
+    /// The waits of its code, while no driver runs the workflow.
     pub(crate) waits: Option<Waits>,
-    /// It has ended as `ending` states, and only a late event is still compensated.
+    /// Whether callers receive the outcome `ending`, while a late event is still compensated.
     pub(crate) stands: bool,
-    /// How long one run is expected to take.
+    /// The expected time of one run.
     pub(crate) expected: Duration,
     pub(crate) retention: Retention,
     /// The version of the workflow's key.
     pub(crate) key_version: u32,
-    /// The version of the key under which the workflow continues. In the first version of such a
-    /// workflow it is always the latest one, so nobody follows a chain.
+    /// The version of the key as which the workflow continues. In the first version: the latest
+    /// version, so readers follow no chain. In a version in between: the next version.
     pub(crate) continued_as: Option<u32>,
-    /// The first version, which this one continues. `None`: this is the first one.
+    /// The first version of the workflow. `None`: this is the first version.
     pub(crate) continues: Option<u32>,
     pub(crate) intervention: Option<Intervention>,
-    /// The token or the workflow whose work began it.
+    /// The token or the workflow whose work started this workflow.
     pub(crate) within: Option<Work>,
-    /// What its runs failed of.
+    /// The causes of its failed runs.
     pub(crate) failures: Failures,
 }
 
@@ -167,17 +168,17 @@ impl Deref for Header {
 }
 
 impl Header {
-    /// What was read from the table.
+    /// Wraps data that was read from the table.
     pub(crate) const fn stored(data: HeaderData) -> Self {
         Self(data)
     }
 
-    /// The key of the workflow.
+    /// Returns the key of the workflow.
     pub(crate) fn key(&self) -> Key {
         Key::stored(workflow_key(&self.workflow).to_owned())
     }
 
-    /// Identifies this workflow, as started, in the record of a step that has its own key.
+    /// Returns the id of this workflow with its start, for the record of a step with its own key.
     pub(crate) fn run_id(&self) -> String {
         Run { workflow: &self.workflow, started: self.created }.to_string()
     }
@@ -186,24 +187,24 @@ impl Header {
         self.listed == Some(List::Quarantine)
     }
 
-    /// Whether it is quarantined until the step of this item has an outcome.
+    /// Returns whether the workflow is quarantined until the step of this item has an outcome.
     pub(crate) fn awaits(&self, item: &str) -> bool {
         self.is_quarantined() && self.waits_for.as_deref() == Some(item)
     }
 
-    /// The outcome that callers receive. `None`: it has not ended.
+    /// Returns the outcome that callers receive. `None`: the workflow has not ended.
     pub(crate) fn answered(&self) -> Option<State> {
         let state = if self.stands { self.ending? } else { self.state };
         state.is_answered().then_some(state)
     }
 
-    /// Whether its code is to be driven forward.
+    /// Returns whether the workflow runs its forward code.
     pub(crate) fn is_forward(&self) -> bool {
         self.state == State::Running
     }
 
-    /// Whether it is due and no driver runs it: it was released, or is overdue by more than the
-    /// clock skew.
+    /// Returns whether the workflow is due and no driver runs it: it was released, or it is overdue
+    /// by more than the clock skew.
     pub(crate) fn is_claimable(&self, now: DateTime<Utc>, skew: Duration) -> bool {
         let due = if self.locked_by.is_some() {
             crate::core::time::after(self.next_due, skew)

@@ -1,4 +1,4 @@
-//! The state machine of a workflow: what each event makes of its header.
+//! The state machine of a workflow: the header after each event.
 
 use std::time::Duration;
 
@@ -22,9 +22,9 @@ pub(crate) struct NewWorkflow {
     pub(crate) name: String,
     pub(crate) code: u32,
     pub(crate) key_version: u32,
-    /// The driver that starts it. `None`: a completer drives it.
+    /// The driver that starts the workflow. `None`: a completer drives it.
     pub(crate) owner: Option<String>,
-    /// When its first run may begin, if a completer drives it.
+    /// The earliest time of the first run, if a completer drives the workflow.
     pub(crate) not_before: Option<DateTime<Utc>>,
     pub(crate) fingerprint: Option<String>,
     pub(crate) input: Option<Body>,
@@ -34,17 +34,17 @@ pub(crate) struct NewWorkflow {
     pub(crate) continues: Option<Continues>,
 }
 
-/// What a workflow takes over from the version of its key that it continues.
+/// The data that a new version takes over from the version before it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Continues {
     /// The first version.
     pub(crate) first: u32,
-    /// The number of events that the code had not read.
+    /// The number of unread events that move to the new version.
     pub(crate) events: u32,
 }
 
 impl Header {
-    /// A workflow that starts now.
+    /// Returns the header of a workflow that starts now.
     pub(crate) fn started(new: NewWorkflow, stamp: Stamp) -> Self {
         let now = stamp.now;
         let driven = new.owner.is_some();
@@ -91,7 +91,8 @@ impl Header {
         })
     }
 
-    /// A workflow that an operator cancels before it was started; it refuses a late start.
+    /// Returns the header of a workflow that an operator cancels before it was started. The header
+    /// refuses a later start.
     pub(crate) fn cancelled(new: NewWorkflow, by: Intervention, stamp: Stamp) -> Self {
         let mut header = Self::started(new, stamp.clone()).0;
         header.ending = Some(State::Cancelled);
@@ -101,7 +102,7 @@ impl Header {
         Self(header)
     }
 
-    /// What the event makes of this header.
+    /// Returns the header after the event.
     pub(crate) fn on(&self, event: &HeaderEvent, stamp: Stamp) -> Result<Self, HeaderRefusal> {
         let mut next = self.clone().0;
         next.failures.settle();
@@ -145,21 +146,22 @@ impl Header {
     }
 }
 
-/// The header and the index are read by many, and a panic may say anything.
+/// Cuts a reason. A panic message may have any length, and many readers read the header and the
+/// index.
 fn cut(reason: &str) -> String {
     const LONGEST: usize = 300;
     reason.chars().take(LONGEST).collect()
 }
 
 impl HeaderData {
-    /// The run is counted when it begins, so that one that kills its driver is counted, too.
+    /// Begins a run. The run is counted here, so a run that kills its driver also counts.
     fn claim(&mut self, header: &Header, claim: &Claim, stamp: &Stamp) -> Result<(), HeaderRefusal> {
         let same_owner = claim.is_named && self.locked_by.as_deref() == Some(claim.owner.as_str());
         match decide::standing(header, same_owner, stamp.now, stamp.skew) {
             Standing::Claimable => {}
             other => return Err(HeaderRefusal::Standing(other)),
         }
-        // A row of the index, or a header that was read before, may be of a workflow that ended,
+        // The row or the header that the driver read may be outdated: of a workflow that ended,
         // was deleted, and whose key was used again, perhaps by another type.
         if self.name != claim.name || self.created != claim.started {
             return Err(HeaderRefusal::Lost);
@@ -193,7 +195,7 @@ impl HeaderData {
         Ok(())
     }
 
-    /// Why a further run would only lose another driver.
+    /// Returns the reason if too many runs have lost their driver.
     pub(crate) fn crashed_too_often(&self, most: MostCrashes) -> Option<String> {
         let last = self.reason.as_deref().map_or(String::new(), |reason| format!("; before that: {reason}"));
         let (in_a_row, in_all) = (self.lost_without_progress, self.lost_in_all);
@@ -205,7 +207,7 @@ impl HeaderData {
         })
     }
 
-    /// The counts that contain the run under way.
+    /// Returns the counts that include the current run.
     fn counts_of_the_run(&mut self) -> [&mut u32; 3] {
         [&mut self.attempts, &mut self.lost_in_a_row, &mut self.lost_without_progress]
     }
@@ -216,8 +218,8 @@ impl HeaderData {
     }
 
     fn drive(&mut self, act: &DriverAct, events: Events, stamp: &Stamp) -> Result<(), HeaderRefusal> {
-        // A driver that ended or released the workflow has given up its attempt. Each transition
-        // that removes the owner also changes the attempt, so that the attempt alone refuses such a
+        // A driver that ended or released the workflow must not write again. Each transition that
+        // removes the owner also changes the attempt, so the attempt alone refuses such a
         // driver. The condition keeps the rule true for headers that no transition writes.
         if self.state.is_final() || self.locked_by.is_none() {
             return Err(HeaderRefusal::Lost);
@@ -237,7 +239,8 @@ impl HeaderData {
             }
             (DriverAct::Extend { due, held_since }, _) => {
                 self.next_due = self.next_due.max(*due);
-                // No other driver reads it until it is due, which may be days.
+                // No other driver reads the header until it is due, maybe days later. So operators
+                // get a reason.
                 if let Some(since) = held_since {
                     self.listed = Some(List::Failing);
                     self.reason = Some(format!("one driver has it since {}", time::to_text(*since)));
@@ -272,8 +275,8 @@ impl HeaderData {
             (DriverAct::EndCompensated, State::Compensating) => {
                 self.end(self.ending.unwrap_or(State::Cancelled), events.owed, stamp);
             }
-            // The outcome that it stopped for was reported, or another outcome, or an event came
-            // after its query: the next run finds out.
+            // After the query of the run, an outcome was reported or an event came. It may be the
+            // reason why the run stops, so the next run reads it at once.
             (DriverAct::Release { .. } | DriverAct::Quarantine { waits_for: Some(_), .. }, _)
                 if self.reported || has_unread =>
             {
@@ -298,7 +301,7 @@ impl HeaderData {
         Ok(())
     }
 
-    /// The run that is under way failed.
+    /// Adds the failure of the current run to the causes.
     fn failed(&mut self, reason: &str, stamp: &Stamp) {
         if let Some(driver) = &self.locked_by {
             self.failures.add(driver, reason, stamp.now);
@@ -338,7 +341,7 @@ impl HeaderData {
         }
         let was_quarantined = self.listed == Some(List::Quarantine);
         self.intervention = Some(by.clone());
-        // It is in quarantine for something else, which the late event does not settle.
+        // The workflow is in quarantine for another reason, and stays there.
         if act == OperatorAct::Dismiss && was_quarantined && !self.stands {
             return Ok(());
         }
@@ -347,7 +350,7 @@ impl HeaderData {
         let ending = if self.result.is_some() { State::Failed } else { State::Cancelled };
         match act {
             OperatorAct::Retry | OperatorAct::Dismiss => {}
-            // The next version goes on, and the steps of this one stay as they are. Only what came
+            // The next version runs. Completed steps of this version stay. Only a step that is
             // late is compensated.
             OperatorAct::Compensate if self.ending == Some(State::Continued) => {
                 return Err(HeaderRefusal::NotPossible);
@@ -355,7 +358,7 @@ impl HeaderData {
             OperatorAct::Compensate => {
                 self.state = State::Compensating;
                 self.ending = Some(match self.ending {
-                    // Its answer does not stand any more.
+                    // The compensation revokes the answer.
                     Some(State::Completed) => State::Cancelled,
                     known => known.unwrap_or(ending),
                 });
@@ -398,8 +401,10 @@ impl HeaderData {
         Ok(())
     }
 
-    /// A driver that is at work may have read the step before. A workflow in quarantine for
-    /// something else stays there.
+    /// The step of this item has an outcome, so the workflow is due.
+    ///
+    /// If a driver is at work, it may have read the step before: the header notes the report. A
+    /// workflow in quarantine for another reason stays there.
     fn settled(&mut self, item: &str, stamp: &Stamp) -> Result<(), HeaderRefusal> {
         let waits = self.waits_for.as_deref() == Some(item);
         if self.state.is_final() {
@@ -414,15 +419,15 @@ impl HeaderData {
         Ok(())
     }
 
-    /// It has something to compensate again, under another attempt also while a driver compensates:
-    /// with two effects in doubt, one outcome may come between its compensation and the workflow's
-    /// end.
+    /// A late step must be compensated. The attempt changes even while a driver compensates: with
+    /// two effects in doubt, one outcome may come between its compensation and the end of the
+    /// workflow.
     fn late(&mut self, stamp: &Stamp) -> Result<(), HeaderRefusal> {
         const WHY: &str = "the outcome of a cancelled step arrived late";
         let quarantined = self.listed == Some(List::Quarantine);
         match self.state {
             State::Reaping => return Err(HeaderRefusal::NotPossible),
-            // Its own code runs on, once the late effect is compensated.
+            // The forward code continues once the late effect is compensated.
             State::Running if quarantined => {
                 self.attempt.clone_from(&stamp.attempt);
                 return Ok(());
@@ -436,13 +441,13 @@ impl HeaderData {
                 self.reopen(ended, stamp);
             }
         }
-        // An effect that should not stand may change what callers receive; a late event does not.
+        // A late step may change the outcome that callers receive. A late event does not.
         self.stands = false;
         self.reason = Some(WHY.to_owned());
         Ok(())
     }
 
-    /// It ended so, and something that came late is to be compensated.
+    /// The workflow has ended in this state, and a late step or event must be compensated.
     fn reopen(&mut self, ended: State, stamp: &Stamp) {
         self.state = State::Compensating;
         self.ending = Some(ended);
@@ -453,9 +458,11 @@ impl HeaderData {
         }
     }
 
-    /// A driver that is at work compares the number of signals with the events that it has read. A
-    /// workflow in quarantine stays there, and the backoff of a retry is not cut short: the next
-    /// run finds the event.
+    /// Counts a stored event. A driver that is at work compares this count with the events that it
+    /// has read.
+    ///
+    /// A workflow in quarantine stays there. An event that no code waits for does not shorten the
+    /// backoff of a retry: the next run finds the event.
     fn signalled(&mut self, is_waited_for: bool, owed: bool, stamp: &Stamp) -> Result<(), HeaderRefusal> {
         if self.state == State::Reaping {
             return Err(HeaderRefusal::NotPossible);
@@ -473,7 +480,8 @@ impl HeaderData {
         Ok(())
     }
 
-    /// An operator has to find out; also after the end.
+    /// Quarantines the workflow, even after its end: an operator decides whether the step happened
+    /// twice.
     fn twice(&mut self, stamp: &Stamp) -> Result<(), HeaderRefusal> {
         match self.state {
             State::Reaping => return Err(HeaderRefusal::NotPossible),
@@ -491,8 +499,7 @@ impl HeaderData {
         Ok(())
     }
 
-    /// Sets it aside for an operator. The new attempt refuses writes of a run that are still in
-    /// flight.
+    /// Quarantines the workflow for an operator. The new attempt refuses later writes of its run.
     fn quarantine(&mut self, reason: String, waits_for: Option<String>, stamp: &Stamp) {
         self.let_go(stamp.now, stamp);
         self.listed = Some(List::Quarantine);
@@ -500,7 +507,7 @@ impl HeaderData {
         self.waits_for = waits_for;
     }
 
-    /// A completer claims it at once, and everything is counted anew.
+    /// Makes the workflow due now, and resets the counts of the current run.
     fn due_now(&mut self, stamp: &Stamp) {
         self.let_go(stamp.now, stamp);
         self.listed = Some(List::Unfinished);
@@ -509,8 +516,7 @@ impl HeaderData {
         (self.reason, self.waits_for) = (None, None);
     }
 
-    /// No driver has it from here on; the new attempt refuses writes of the former one that are
-    /// still in flight.
+    /// Removes the driver. The new attempt refuses later writes of that driver.
     fn let_go(&mut self, at: DateTime<Utc>, stamp: &Stamp) {
         self.next_due = at;
         self.attempt.clone_from(&stamp.attempt);
@@ -518,8 +524,8 @@ impl HeaderData {
         (self.reported, self.waits) = (false, None);
     }
 
-    /// `owed`: a late event has a compensation. A completer runs it, and callers receive the
-    /// outcome meanwhile.
+    /// Ends the workflow. `owed`: a late event has a compensation, which a completer runs. Callers
+    /// already receive the outcome.
     fn end(&mut self, state: State, owed: bool, stamp: &Stamp) {
         if owed {
             self.due_now(stamp);

@@ -1,4 +1,4 @@
-//! What can happen to a step.
+//! The events of a step.
 
 use chrono::{DateTime, Utc};
 
@@ -6,16 +6,16 @@ use super::{Intent, RecordId, StepKind, StepResult};
 use crate::core::token::record::Intervention;
 use crate::core::workflow::decide::Found;
 
-/// A step as its code asks for it.
+/// A step as the code requests it.
 #[derive(Debug, Clone)]
 pub(crate) struct NewStep {
     pub(crate) id: RecordId,
     pub(crate) kind: StepKind,
-    /// The run that asks.
+    /// The run that requests the step.
     pub(crate) owner: String,
-    /// The workflow that asks, if the step has a key of its own.
+    /// The workflow that requests the step, if the step has its own key.
     pub(crate) started_for: Option<String>,
-    /// Whether that workflow has a compensation for it.
+    /// Whether that workflow has a compensation for the step.
     pub(crate) answers: bool,
     pub(crate) run: Option<DateTime<Utc>>,
     pub(crate) number: u32,
@@ -26,7 +26,8 @@ pub(crate) struct NewStep {
 }
 
 impl NewStep {
-    /// A step of the workflow that was started then, without anything that code may say of it.
+    /// Returns a step of the workflow that was started at this time, without input, compensation or
+    /// other options.
     pub(crate) const fn of(
         id: RecordId,
         kind: StepKind,
@@ -53,9 +54,9 @@ impl NewStep {
 /// How a step begins.
 #[derive(Debug, Clone)]
 pub(crate) enum Begin {
-    /// Its work follows. `version`: of its key, at the least.
+    /// Its work follows. `version`: the lowest version of its key.
     Start { version: Option<u32>, due: DateTime<Utc>, expired_at: DateTime<Utc> },
-    /// It ends with the same write.
+    /// The same write ends the step.
     End(End),
 }
 
@@ -67,27 +68,27 @@ pub(crate) enum End {
     Held(StepResult),
 }
 
-/// What happens to a record. A holder depends on its attempt, the others on the revision that they
-/// saw.
+/// An event that changes a record. The write of a holder is conditional on its attempt. The other
+/// writes are conditional on the revision that was read.
 #[derive(Debug, Clone)]
 pub(crate) enum StepEvent {
-    /// By the attempt that started it.
+    /// By the attempt that started the step.
     Holder {
         attempt: String,
         act: HolderAct,
     },
-    /// Another run starts it again, under the same version of its key.
+    /// Another run starts the step again, under the same version of its key.
     TakeOver {
         seen: String,
         new: Box<NewStep>,
         due: DateTime<Utc>,
     },
-    /// Its outcome is not waited for any more. `anyway`: also if its driver may be at work.
+    /// The workflow no longer waits for the outcome. `anyway`: even if its driver may be at work.
     Cancel {
         seen: String,
         anyway: bool,
     },
-    /// Its compensation ended, so that nothing of it is left.
+    /// Its compensation is complete.
     Compensated {
         seen: String,
     },
@@ -98,29 +99,30 @@ pub(crate) enum StepEvent {
     },
 }
 
-/// What the attempt that started a step does to it.
+/// An act of the attempt that started a step.
 #[derive(Debug, Clone)]
 pub(crate) enum HolderAct {
-    /// No other driver takes it over before then.
+    /// No other driver takes the step over before this time.
     Prolong(DateTime<Utc>),
-    /// It ends without knowing whether it happened.
+    /// The attempt ends, and it is unknown whether the step happened.
     Leave,
-    /// Surely nothing was done. `doubt`: by this start only; an earlier one may have happened.
+    /// This start did nothing. `doubt`: an earlier start may have happened.
     Withdraw { doubt: bool },
-    /// `ttl`: of the record of a step with a key of its own. `by`: the run that records it, which
-    /// may have asked the probe about the start of an earlier run.
+    /// The step ends. `ttl`: of the record of a step with its own key. `by`: the run that records
+    /// the outcome. This run may have asked the probe about the start of an earlier run.
     End { end: End, doubt: bool, ttl: Option<i64>, by: String },
 }
 
+/// An act of an operator.
 #[derive(Debug, Clone)]
 pub(crate) enum OperatorStep {
-    /// It may be started again. `new_key`: under another idempotency key in any case.
+    /// The step may be started again. `new_key`: always under another idempotency key.
     Free {
         new_key: bool,
     },
     Resolve(StepResult),
-    /// The same for a step that another workflow cancelled: the one with this run compensates it
-    /// from now on.
+    /// Resolves a step that another workflow cancelled. From now on, the workflow with this run id
+    /// compensates the step.
     Answer {
         result: StepResult,
         run: String,
@@ -130,25 +132,25 @@ pub(crate) enum OperatorStep {
         result: StepResult,
         unreadable: bool,
     },
-    /// Nothing is to be compensated: an operator has repaired what came late, or it is no effect of
-    /// its own.
+    /// The late step needs no compensation: the operator has repaired its effect, or it is the
+    /// effect of another step.
     Dismiss,
-    /// It never starts. Only for a step without a record.
+    /// The step never starts. Only for a step without a record.
     Block,
 }
 
 /// Why an event does not change a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StepRefusal {
-    /// Another record stands, which means this to the code.
+    /// Another record exists, with this meaning for the code.
     Found(Found),
-    /// Another attempt has it, or it has ended.
+    /// Another attempt has the step, or the step has ended.
     Lost,
-    /// An earlier start may have happened, so that nothing of this one proves anything.
+    /// An earlier start may have happened. The outcome of this start proves nothing about it.
     InDoubt,
-    /// It was written since it was seen.
+    /// The record has changed since it was read.
     Changed,
-    /// Its driver may be at work until then.
+    /// Its driver may be at work until this time.
     Busy(DateTime<Utc>),
     NotPossible,
 }

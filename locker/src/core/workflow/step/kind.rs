@@ -19,7 +19,7 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// The name of the kind, as stored and shown.
+    /// Returns the name of the kind, as stored and shown.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -47,13 +47,13 @@ pub enum StepState {
     Started,
     /// Completed, with its result.
     Completed,
-    /// Failed permanently: that is its outcome.
+    /// Failed permanently. The failure is its outcome.
     Failed,
     /// Held for an operator: it failed, and may have happened.
     Held,
-    /// Cancelled before its outcome was known: it may not start, and a late outcome is compensated.
+    /// Cancelled before its outcome was known. It never starts. A late outcome is compensated.
     Cancelled,
-    /// Its outcome arrived after it was cancelled, and is to be compensated.
+    /// It happened, and its outcome arrived after the step was cancelled. It is compensated.
     Late,
     /// Compensated.
     Compensated,
@@ -77,7 +77,7 @@ impl StepState {
         Self::Freed,
     ];
 
-    /// The name of the state, as stored and shown.
+    /// Returns the name of the state, as stored and shown.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

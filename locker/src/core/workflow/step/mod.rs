@@ -35,11 +35,11 @@ pub(crate) struct Intent {
     pub(crate) recognised: u64,
 }
 
-/// The record of a step. Only its [transitions](StepRecord::on) make another one.
+/// The record of a step. Only its [transitions](StepRecord::on) create a changed record.
 #[derive(Debug, Clone)]
 pub(crate) struct StepRecord(StepData);
 
-/// What is stored of a step.
+/// The stored data of a step.
 #[derive(Debug, Clone)]
 pub(crate) struct StepData {
     pub(crate) id: RecordId,
@@ -47,28 +47,28 @@ pub(crate) struct StepData {
     pub(crate) state: StepState,
     /// Changes with every write.
     pub(crate) revision: String,
-    /// The attempt that it records.
+    /// The id of the attempt that started the step. An act of an operator and a report change it.
     pub(crate) attempt: String,
-    /// The run that started it last or, once it has an outcome, the run that recorded the outcome.
+    /// The run that started the step last. Once the step has an outcome: the run that recorded it.
     pub(crate) owner: String,
-    /// The workflow (its partition, and when it was started) that compensates it, if the step has
-    /// its own key.
+    /// The workflow (its partition and its start) that compensates the step, if the step has its
+    /// own key.
     pub(crate) started_for: Option<String>,
-    /// When its workflow was started, if it has no key of its own: tells a former life of the
-    /// workflow's key apart.
+    /// The start of its workflow, if the step has no key of its own. Distinguishes an earlier
+    /// workflow with the same key.
     pub(crate) run: Option<DateTime<Utc>>,
-    /// When this version of its key was used first.
+    /// The first use of this version of its key.
     pub(crate) created: DateTime<Utc>,
-    /// Until then, the driver that started it may be at work.
+    /// The time until which the driver that started the step may be at work.
     pub(crate) due: DateTime<Utc>,
     pub(crate) ended: Option<DateTime<Utc>>,
     /// The position of the step in the order of starts.
     pub(crate) number: u32,
     pub(crate) input: Option<String>,
-    /// The version of its key; while it is free, the version of its next start.
+    /// The version of its key. While the step may be started again: the version of the next start.
     pub(crate) key_version: u32,
-    /// Versions of a key of its own that were compensated before it was started again: an outcome
-    /// of theirs is known.
+    /// Versions of its own key whose outcomes are settled, such as compensated versions. A report
+    /// of such an outcome is not compensated again.
     pub(crate) settled: Versions,
     pub(crate) pivot: bool,
     pub(crate) compensation: Option<Intent>,
@@ -88,28 +88,28 @@ impl Deref for StepRecord {
 }
 
 impl StepRecord {
-    /// What was read from the table.
+    /// Wraps data that was read from the table.
     pub(crate) const fn stored(data: StepData) -> Self {
         Self(data)
     }
 
-    /// Whether it may be started again.
+    /// Returns whether the step may be started again.
     pub(crate) const fn is_free(&self) -> bool {
         matches!(self.0.state, StepState::Withdrawn | StepState::Freed)
     }
 
-    /// The record of a step with a key of its own that this pointer refers to.
+    /// Returns the id of the record to which this pointer refers. `None`: it is not a pointer.
     pub(crate) fn shared(&self) -> Option<RecordId> {
         let key = self.0.points_to.as_deref().filter(|_| self.0.kind == StepKind::Pointer);
         key.map(RecordId::shared)
     }
 
-    /// The same record, with its result at hand.
+    /// Sets the result, after it was read from its separate item.
     pub(crate) fn set_result(&mut self, result: StepResult) {
         self.0.result = Some(result);
     }
 
-    /// Whether this large result is the one in the record.
+    /// Returns whether the record refers to this large result.
     pub(crate) fn refers_to(&self, result: &StepResult) -> bool {
         match (&self.0.result, result) {
             (Some(StepResult::Beside(own)), StepResult::Beside(other)) => own.id == other.id,
@@ -121,8 +121,9 @@ impl StepRecord {
         self.0.state == StepState::Completed
     }
 
-    /// Whether it belongs to the workflow that was started then. A step with a key of its own
-    /// belongs to none.
+    /// Returns whether the step belongs to the workflow that was started at this time.
+    ///
+    /// A step with its own key belongs to no single workflow: `true`.
     pub(crate) fn is_of(&self, run: DateTime<Utc>) -> bool {
         self.0.run.is_none_or(|own| own == run)
     }

@@ -14,26 +14,28 @@ use crate::core::workflow::place::{Former, Place};
 pub enum Reported {
     /// The outcome is the result or the failure of the step, and the workflow resumes.
     Recorded,
-    /// The step was cancelled, or the workflow has gone another way or ended. The workflow is due,
-    /// and compensates the step once.
+    /// The step was cancelled, or the workflow has taken another branch or has ended. The workflow
+    /// is due, and compensates the step once.
     Compensates,
     /// Another result is recorded under the same idempotency key, so the step may have happened
-    /// twice. The workflow is quarantined and shows both results. The same holds for a
-    /// step of a compensation that happened after it failed or under a former version of its key,
-    /// because nothing compensates that step.
+    /// twice. The workflow is quarantined, and both results are shown.
+    ///
+    /// The same answer applies to a step of a compensation that happened after it failed, or under
+    /// a former version of its key: nothing compensates that step.
     Twice,
     /// The same outcome is recorded. **Repeating a report is harmless.**
     Known,
-    /// The report is that the step did not happen, and its record is that it did. Nothing was
-    /// written: let an operator investigate.
+    /// The report states that the step did not happen, but its record states that it did. Nothing
+    /// was written: let an operator investigate.
     Contradicts,
     /// The driver that started the step may be running it, and reports the outcome itself. Nothing
     /// was written: report the outcome again after this time.
     Busy(DateTime<Utc>),
+    /// The workflow or the step is unknown. **Nothing was written:** keep the outcome. For example,
+    /// answer the provider with an error, so that the provider sends the outcome again.
+    ///
     /// The workflow does not exist or is deleted, it has not started this step under this version
-    /// of its key, or it has continued as another version and the report names none. **Nothing was
-    /// written:** keep the outcome, such as by an error to the
-    /// provider, which then sends it again.
+    /// of its key, or it has continued as another version and the report names no version.
     Unknown,
     /// The step is a `step`, an `atomic` or a timer, whose outcome only its own driver records.
     /// Nothing was written: the name of the step in the report is wrong.
@@ -54,19 +56,19 @@ pub(crate) enum Happened {
 pub(crate) struct Outcome {
     /// The version of the step's key.
     pub(crate) version: u32,
-    /// Whether the reporter named the version. Without a name the outcome may be of any version.
+    /// Whether the reporter named the version. Otherwise the outcome may be of any version.
     pub(crate) is_version_named: bool,
     pub(crate) happened: Happened,
     pub(crate) ended: DateTime<Utc>,
     /// The compensation that the code declared, for a record without one.
     pub(crate) compensation: Option<Intent>,
-    /// Whether this is certainly the effect for which another result is recorded: the provider
-    /// recognises its key, or was asked.
+    /// Whether this is certainly the effect whose result is already recorded: the provider
+    /// recognises its key, or a probe asked the provider.
     pub(crate) is_same_effect: bool,
-    /// The step happened, and its result is the reason why the real one cannot be recorded.
+    /// Whether the step happened, but its real result cannot be recorded. The result here is the
+    /// reason.
     pub(crate) is_unrecorded: bool,
-    /// Whether the reporter may be earlier than a driver that still runs the step, and can come
-    /// again.
+    /// Whether a driver may still be running the step, and the reporter can report again later.
     pub(crate) waits: bool,
 }
 
@@ -77,7 +79,7 @@ pub(crate) struct Report {
     pub(crate) step: RecordId,
     /// The workflow that the reporter names.
     pub(crate) run: String,
-    /// The step in that workflow, for an outcome with its own record next to the step.
+    /// The step in that workflow, for an outcome that gets a separate record next to the step.
     pub(crate) place: NewStep,
     pub(crate) outcome: Outcome,
 }
@@ -88,19 +90,19 @@ pub(crate) struct Seen {
     pub(crate) step: Option<StepRecord>,
     /// The header of the workflow that the reporter names.
     pub(crate) reporter: Option<Header>,
-    /// The header of the workflow that compensates the step. With its own key, the step may belong
-    /// to another workflow than the reporter's.
+    /// The header of the workflow that compensates the step. If the step has its own key, this may
+    /// be another workflow than the reporter's.
     pub(crate) answerer: Option<Header>,
     /// Outcomes next to the step that were read.
     pub(crate) beside: Vec<(RecordId, Option<StepRecord>)>,
 }
 
-/// What to do about a report.
+/// The next act for a report.
 #[derive(Debug)]
 pub(crate) enum Decision<'a> {
     /// Read the record at this place, which is next to the step, and decide again.
     Read(RecordId),
-    /// Write these items over the seen ones, in one transaction.
+    /// Write these items in one transaction, conditional on the items that were read.
     Write {
         reported: Reported,
         steps: Vec<(Option<&'a StepRecord>, StepRecord)>,
@@ -111,7 +113,7 @@ pub(crate) enum Decision<'a> {
 }
 
 impl Report {
-    /// Decides about the outcome. Total: each outcome gets an answer.
+    /// Decides about the outcome. Each outcome gets an answer.
     pub(crate) fn decide<'a>(&'a self, seen: &'a Seen, stamp: &'a Stamp) -> Decision<'a> {
         let Some(step) = &seen.step else { return Decision::Answer(Reported::Unknown) };
         let case = Case { report: self, outcome: &self.outcome, step, seen, stamp };
@@ -133,7 +135,7 @@ impl Report {
     }
 }
 
-/// An outcome, and the step that it meets.
+/// An outcome, and the record of its step.
 struct Case<'a> {
     report: &'a Report,
     outcome: &'a Outcome,
@@ -147,7 +149,7 @@ impl<'a> Case<'a> {
         use StepState::{Cancelled, Compensated, Completed, Failed, Freed, Held, Late, Started, Withdrawn};
         let (step, version) = (self.step, self.outcome.version);
         match step.state {
-            // The code received the failure, and may have gone another way.
+            // The code received the failure, and may have taken another branch.
             Failed => return self.left_behind(result),
             _ if version < step.key_version || step.settled.contains(version) => {
                 return self.left_behind(result);
@@ -181,8 +183,9 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The code continued after the failure of the step, or the step has a later version of its
-    /// key. The outcome gets a record next to the step, which is compensated.
+    /// Decides about a step that happened, although the code continued after its failure or the
+    /// step has a later version of its key. The outcome gets a separate record next to the step,
+    /// and is compensated.
     fn left_behind(&self, result: &StepResult) -> Decision<'a> {
         let (step, version) = (self.step, self.outcome.version);
         let id = self.report.place.id.beside(Former { version, digest: None });
@@ -209,8 +212,9 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// A second result under one idempotency key. Its record has the digest of the result, so the
-    /// same report again finds it. An operator decides whether it is another effect.
+    /// Decides about a second result under one idempotency key. An operator decides whether it is
+    /// another effect. The sort key of its record contains the digest of the result, so a repeated
+    /// report finds the record.
     fn twice(&self, result: &StepResult) -> Decision<'a> {
         let digest = short(&result.digest());
         let former = Former { version: self.outcome.version, digest: Some(&digest) };
@@ -226,7 +230,8 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The outcome is recorded. Only a workflow that is quarantined for the step is written.
+    /// Decides about an outcome that is recorded. If the workflow is quarantined for the step, it
+    /// becomes due. Otherwise nothing is written.
     fn known(&self) -> Decision<'a> {
         let item = self.report.step.reference();
         match self.seen.reporter.as_ref().filter(|header| header.awaits(&item)) {
@@ -246,13 +251,13 @@ impl<'a> Case<'a> {
         let mut headers = Vec::new();
         match header.on(event, self.stamp.clone()) {
             Ok(next) => headers.push((Some(header), next)),
-            // The workflow ended without this step, and needs nothing more: an operator closed it
-            // during a compensation, or its code ignored the step.
+            // The workflow ended without this step, so its header needs no change: an operator
+            // closed it during a compensation, or its code ignored the step.
             Err(_) if is_settled && header.state.is_final() => {}
             Err(_) => return Decision::Answer(Reported::Unknown),
         }
-        // Another workflow compensates the step. The reporter's workflow waits for the step, or its
-        // driver is about to wait: the driver has read the step and not yet written the header.
+        // If another workflow compensates the step, the reporter's workflow may also wait for it.
+        // Its driver may be about to wait: it has read the step and has not yet written the header.
         let item = self.report.step.reference();
         let waits = |other: &&Header| other.awaits(&item) || other.locked_by.is_some();
         let other = self.seen.reporter.as_ref().filter(|other| other.run_id() != header.run_id());
@@ -264,13 +269,14 @@ impl<'a> Case<'a> {
         Decision::Write { reported, steps, headers }
     }
 
-    /// Whether the record has the outcome of this report.
+    /// Returns whether the record has the outcome of this report.
     fn is_recorded(&self, record: &StepRecord, result: &StepResult) -> bool {
         let same = record.result.as_ref().is_none_or(|known| known.digest() == result.digest());
         same || self.outcome.is_same_effect
     }
 
-    /// The outcome of a compensation and of its steps always stands.
+    /// Returns whether the step is a compensation or a step of a compensation. Its outcome is never
+    /// compensated.
     fn is_of_compensation(&self) -> bool {
         matches!(self.report.place.id.place(), Ok(Place::Compensation { .. } | Place::Nested { .. }))
     }
@@ -283,7 +289,8 @@ impl<'a> Case<'a> {
         StepData { revision: self.stamp.revision.clone(), ..self.step.0.clone() }
     }
 
-    /// The step with the outcome. The attempt changes, so later writes of the holder are refused.
+    /// Returns the step with the outcome. The attempt changes, so later writes of the holder are
+    /// refused.
     fn ended(&self, state: StepState, result: &StepResult) -> StepRecord {
         let mut next = StepData {
             attempt: self.stamp.attempt.clone(),
@@ -298,7 +305,7 @@ impl<'a> Case<'a> {
         StepRecord(next)
     }
 
-    /// The record of an outcome next to the step.
+    /// Returns the separate record of an outcome next to the step.
     fn apart(&self, id: RecordId, compensation: Option<Intent>, result: &StepResult) -> StepRecord {
         let new = NewStep { id, compensation, ..self.report.place.clone() };
         StepRecord(StepData {
@@ -311,13 +318,13 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Ten digits, which the place of an outcome next to its step has.
+/// Returns the ten digits of the digest that are part of the sort key.
 fn short(digest: &str) -> String {
     digest.chars().take(10).collect()
 }
 
 impl Seen {
-    /// The record that was read at this place. `None`: the place was not read.
+    /// Returns the record that was read at this place. `None`: the place was not read.
     fn beside(&self, id: &RecordId) -> Option<Option<&StepRecord>> {
         self.beside.iter().find(|(place, _)| place == id).map(|(_, record)| record.as_ref())
     }

@@ -1,4 +1,4 @@
-//! The state machine of a step: what each event makes of its record.
+//! The state machine of a step: the record after each event.
 
 use chrono::{DateTime, Utc};
 
@@ -12,7 +12,7 @@ use crate::core::workflow::decide::{self, Found};
 use crate::core::workflow::header::Stamp;
 
 impl StepRecord {
-    /// Begin a step where there is no record of it, or one that allows it.
+    /// Returns the record of a step that begins, unless a stored record prevents it.
     pub(crate) fn begin(
         stored: Option<&Self>,
         new: &NewStep,
@@ -44,10 +44,10 @@ impl StepRecord {
         Ok(Self(next))
     }
 
-    /// A pointer from a workflow to a step with a key of its own.
+    /// Returns a pointer from a workflow to a step with its own key.
     ///
-    /// `seen`: the number of the last step that an operator saw who closed the workflow. If the
-    /// step starts again after the close, the pointer gets a later number, so that its effect
+    /// `seen`: the number of the last step that the operator saw when they closed the workflow. If
+    /// the step starts again after the close, the pointer gets a later number, so its effect
     /// counts.
     pub(crate) fn point(
         stored: Option<&Self>,
@@ -61,14 +61,14 @@ impl StepRecord {
         }
     }
 
-    /// Whether this is a pointer that an operator saw who closed the workflow.
+    /// Returns whether this is a pointer that the operator saw when they closed the workflow.
     pub(crate) fn is_closed(&self, seen: Option<u32>) -> bool {
         self.kind == StepKind::Pointer
             && self.intervention.is_none()
             && seen.is_some_and(|seen| self.number <= seen)
     }
 
-    /// The record of a step that an operator completes or blocks before it has one.
+    /// Returns the record of a step that an operator completes or blocks before it has a record.
     pub(crate) fn given(
         new: &NewStep,
         by: &Intervention,
@@ -88,7 +88,7 @@ impl StepRecord {
         Ok(Self(next))
     }
 
-    /// What the event makes of this record.
+    /// Returns the record after the event.
     pub(crate) fn on(&self, event: &StepEvent, stamp: Stamp) -> Result<Self, StepRefusal> {
         if self.kind == StepKind::Pointer {
             return Err(StepRefusal::NotPossible);
@@ -108,8 +108,7 @@ impl StepRecord {
                     Some(until) if until > stamp.now => return Err(StepRefusal::Busy(until)),
                     Some(_) => {}
                 }
-                // Who holds it changes, and never when its key was first used, its place or its
-                // version.
+                // The holder changes. The first use of the key, the place and the version stay.
                 next.due = *due;
                 next.attempt = stamp.attempt;
                 next.owner.clone_from(&new.owner);
@@ -145,7 +144,7 @@ impl StepRecord {
         Ok(Self(next))
     }
 
-    /// Until when its driver may be at work. `None`: it is not started.
+    /// Returns the time until which its driver may be at work. `None`: the step is not started.
     pub(super) fn busy_until(&self, skew: std::time::Duration) -> Option<DateTime<Utc>> {
         (self.state == StepState::Started).then(|| time::after(self.due, skew))
     }
@@ -155,8 +154,10 @@ impl StepRecord {
     }
 }
 
-/// A record of a former life of the workflow's key is none. In a later life, this one has lost the
-/// workflow.
+/// Returns the stored record, if it is of the same workflow as the new step.
+///
+/// A record of an earlier workflow with the same key does not count. A record of a later workflow
+/// proves that this driver has lost its workflow.
 fn of_this_life<'a>(
     stored: Option<&'a StepRecord>,
     new: &NewStep,
@@ -195,7 +196,7 @@ impl StepData {
         }
     }
 
-    /// Start over a record that allows it.
+    /// Takes over the data of the record that this start replaces.
     fn over(&mut self, stored: &StepRecord, new: &NewStep) {
         let least = match stored.state {
             StepState::Withdrawn | StepState::Freed => stored.key_version,
@@ -203,22 +204,22 @@ impl StepData {
         };
         self.key_version = self.key_version.max(least);
         self.settled.clone_from(&stored.settled);
-        // One that completed is started again only when its record has expired.
+        // A completed step is started again only if its record has expired.
         if matches!(stored.state, StepState::Compensated | StepState::Completed) {
             self.settled = std::mem::take(&mut self.settled).with(stored.key_version);
         }
         if stored.is_free() && self.key_version == stored.key_version {
             // The provider may have seen the key before.
             self.created = stored.created;
-            // What was withdrawn was never done, so that there is nothing to answer for.
+            // A withdrawn step has no effect, so no workflow has to compensate it.
             if stored.state == StepState::Freed {
                 self.answered_by(stored, new);
             }
         }
     }
 
-    /// The workflow that compensates a shared step: the last one that started it with a
-    /// compensation, so that one without leaves it to the one before.
+    /// Sets the workflow that compensates a shared step: the last workflow that started the step
+    /// with a compensation. If no workflow did, the first one.
     fn answered_by(&mut self, before: &StepRecord, new: &NewStep) {
         let mine = new.started_for.clone();
         self.started_for = if new.answers { mine } else { before.started_for.clone().or(mine) };
@@ -249,15 +250,15 @@ impl StepData {
         if let Some(until) = stored.busy_until(stamp.skew).filter(|until| *until > stamp.now) {
             return Err(StepRefusal::Busy(until));
         }
-        // One with a key of its own that was cancelled in doubt with its workflow blocks other
+        // A step with its own key, cancelled in doubt with its workflow, blocks other
         // workflows.
         let left = stored.state == Cancelled && stored.started_for.is_some();
         match act {
-            // The compensation of what was cancelled may be on its way, and would meet what starts
-            // under the same key.
+            // The compensation of the cancelled step may still arrive. A start under the same key
+            // would meet it.
             OperatorStep::Free { new_key } if left && *new_key => self.free(true, stamp),
             OperatorStep::Free { new_key } if matches!(stored.state, Started | Failed | Held) => {
-                // The provider, which refused the key, would give its refusal again.
+                // After a failure the key must change: the provider would repeat its refusal.
                 self.free(*new_key || stored.state == Failed, stamp);
             }
             OperatorStep::Answer { result, run } if left => {
@@ -269,7 +270,7 @@ impl StepData {
             {
                 self.end(&End::Completed(result.clone()), stamp.now);
             }
-            // It was repaired by hand, or is no effect of its own.
+            // The operator has repaired the effect, or it is the effect of another step.
             OperatorStep::Dismiss if stored.state == StepState::Late => self.state = StepState::Compensated,
             OperatorStep::Correct { result, unreadable }
                 if stored.state == Completed && (*unreadable || stored.intervention.is_some()) =>
@@ -278,7 +279,7 @@ impl StepData {
             }
             _ => return Err(StepRefusal::NotPossible),
         }
-        // The driver that started it is shut out.
+        // The new attempt refuses later writes of the driver that started the step.
         self.attempt.clone_from(&stamp.attempt);
         Ok(())
     }
@@ -287,7 +288,8 @@ impl StepData {
         self.state = StepState::Freed;
         self.ended = Some(stamp.now);
         if new_key {
-            // It was not used before; counted from here, its window ends early rather than late.
+            // The new key was not used before. Its first use is later than this time, so the time
+            // in which the provider recognises the key ends early and never late.
             self.key_version = self.key_version.saturating_add(1);
             self.created = stamp.now;
         }
