@@ -1,4 +1,4 @@
-//! Classes of failure: what a failure of the work means for the token.
+//! Classes of failures. The class decides what happens to the token.
 
 use std::fmt;
 use std::time::Duration;
@@ -35,49 +35,56 @@ use crate::core::class::Class;
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "the error `{Self}` does not say what it means for the token",
+    message = "the error `{Self}` has no class",
     note = "wrap it, such as `Failure::transient(error)`, `Failure::permanent(error)` or `Failure::in_doubt(error)`, or implement `Classify`"
 )]
 pub trait Classify: Serialize + DeserializeOwned {
-    /// The class of this failure. If you cannot be sure that nothing happened, return
+    /// Returns the class of this failure. If the work may have happened, return
     /// [`Class::InDoubt`].
     fn class(&self) -> Class;
 
-    /// A short text that says what failed. It is stored on tokens in doubt or held and on workflows
-    /// that wait, listed for operators, and logged; keep secrets and personal data out of it. It is
-    /// cut at 200 bytes, and its line breaks become spaces.
+    /// Returns a short text that describes the failure.
     ///
-    /// The default is the stored form, a string as it is and anything else as JSON: implement it if
-    /// that says too much.
+    /// It is stored in tokens in doubt or held and in workflows that wait, listed for operators,
+    /// and logged. Keep secrets and personal data out of it. It is cut at 200 bytes, and its line
+    /// breaks become spaces.
+    ///
+    /// The default is the stored form: a string as it is, and any other value as JSON. Implement
+    /// this method if that contains too much.
     fn cause(&self) -> String {
         cause::of_failure(self)
     }
 
-    /// A code that names the cause, such as `card.declined`, by which [`status`](crate::operator)
-    /// groups what failed, whatever the text says. It stands in square brackets before the cause
-    /// wherever that is stored, listed or logged. Letters, digits, `.`, `-` and `_`, 64 at most;
-    /// anything else becomes `-`. The default is none: texts are grouped if they differ by ids and
-    /// numbers only.
+    /// Returns the code of the cause, such as `card.declined`.
+    ///
+    /// [`status`](crate::operator) groups failures with the same code, even if their texts differ.
+    /// By default there is no code: texts form a group if they differ only by ids and numbers.
+    ///
+    /// The code has at most 64 letters, digits, `.`, `-` and `_`; any other character becomes `-`.
+    /// Stored, listed and logged causes begin with the code in square brackets.
     fn code(&self) -> Option<String> {
         None
     }
 
-    /// The pause that the provider asked for, such as in `Retry-After`. Steps of a workflow wait at
-    /// least this long, and a workflow waits for at most
-    /// [`Limits::backoff_cap`](crate::workflow::Limits::backoff_cap); tokens ignore it.
+    /// Returns the pause that the provider asks for, such as in `Retry-After`.
+    ///
+    /// Steps of a workflow wait at least this long. A workflow waits at most
+    /// [`Limits::backoff_cap`](crate::workflow::Limits::backoff_cap). Tokens ignore the pause.
     fn retry_after(&self) -> Option<Duration> {
         None
     }
 
-    /// The class under which a [`Consumer`](crate::inbox::Consumer) keeps a message whose transient
-    /// failure it gives up. [`Class::InDoubt`] if an attempt may have done something, and trying
-    /// again is harmless nevertheless, since its effect recognises a repetition.
+    /// Returns the class of the dead letter, if a [`Consumer`](crate::inbox::Consumer) gives up
+    /// after transient failures.
+    ///
+    /// Return [`Class::InDoubt`] if an attempt may have had an effect. The failure can still be
+    /// transient, if the effect recognises a repetition.
     fn given_up(&self) -> Class {
         self.class()
     }
 }
 
-/// What a failure says of itself, as it is stored and logged.
+/// Returns the code and the cause of a failure, as stored and logged.
 pub(crate) fn said(error: &impl Classify) -> String {
     match error.code() {
         Some(code) => cause::shortened(&format!("[{}] {}", cause::as_code(&code), error.cause())),
@@ -100,60 +107,61 @@ pub struct Failure<E = String> {
     pub class: Class,
     /// The error itself.
     pub error: E,
-    /// The pause that the provider asked for. Not stored.
+    /// The pause that the provider asks for. Not stored.
     #[serde(skip)]
     pub retry_after: Option<Duration>,
-    /// The code that names the cause; see [`Classify::code`]. Stored as part of the cause only.
+    /// The code of the cause; see [`Classify::code`]. Stored only as part of the cause.
     #[serde(skip)]
     pub code: Option<String>,
-    /// The class when it is given up; see [`Classify::given_up`]. Not stored.
+    /// The class of the dead letter; see [`Classify::given_up`]. Not stored.
     #[serde(skip)]
     pub given_up: Option<Class>,
 }
 
 impl<E> Failure<E> {
-    /// A transient failure: nothing happened, and the token is released.
+    /// Returns a transient failure: nothing happened, and the token is released.
     pub const fn transient(error: E) -> Self {
         Self { class: Class::Transient, error, retry_after: None, code: None, given_up: None }
     }
 
-    /// A permanent failure: it is stored as the answer.
+    /// Returns a permanent failure: it is stored as the answer.
     pub const fn permanent(error: E) -> Self {
         Self { class: Class::Permanent, error, retry_after: None, code: None, given_up: None }
     }
 
-    /// A failure that needs an operator: it is stored, and the token is held.
+    /// Returns a failure that needs an operator: it is stored, and the token is held.
     pub const fn needs_operator(error: E) -> Self {
         Self { class: Class::NeedsOperator, error, retry_after: None, code: None, given_up: None }
     }
 
-    /// A failure in doubt: it is unknown whether the work happened, and the token stays in
+    /// Returns a failure in doubt: it is unknown whether the work happened, and the token stays in
     /// progress.
     pub const fn in_doubt(error: E) -> Self {
         Self { class: Class::InDoubt, error, retry_after: None, code: None, given_up: None }
     }
 
-    /// A failure of a class that is determined at run time.
+    /// Returns a failure of this class.
     pub const fn of(class: Class, error: E) -> Self {
         Self { class, error, retry_after: None, code: None, given_up: None }
     }
 
-    /// Name the cause, such as `card.declined`: what failed is [grouped](crate::operator) by it.
+    /// Sets the code of the cause, such as `card.declined`: it [groups](crate::operator) failures.
     #[must_use]
     pub fn code(self, code: impl Into<String>) -> Self {
         Self { code: Some(code.into()), ..self }
     }
 
-    /// Keep a message as of this class, when a [`Consumer`](crate::inbox::Consumer) gives the
-    /// failure up; see [`Classify::given_up`].
+    /// Sets the class of the dead letter, if a [`Consumer`](crate::inbox::Consumer) gives up; see
+    /// [`Classify::given_up`].
     #[must_use]
     pub fn given_up_as(self, class: Class) -> Self {
         Self { given_up: Some(class), ..self }
     }
 
-    /// Set the pause that the provider asked for, such as in `Retry-After`. A workflow waits for
-    /// [`Limits::backoff_cap`](crate::workflow::Limits::backoff_cap) at most, a
-    /// [`Consumer`](crate::inbox::Consumer) for 11 hours.
+    /// Sets the pause that the provider asks for, such as in `Retry-After`.
+    ///
+    /// A workflow waits at most [`Limits::backoff_cap`](crate::workflow::Limits::backoff_cap), and
+    /// a [`Consumer`](crate::inbox::Consumer) at most 11 hours.
     #[must_use]
     pub fn after(self, pause: Duration) -> Self {
         Self { retry_after: Some(pause), ..self }
@@ -171,21 +179,21 @@ impl<E> Failure<E> {
 /// assert_eq!(amount("many").unwrap_err().to_string(), "invalid digit found in string");
 /// ```
 pub trait OfClass<T> {
-    /// Nothing happened: the work may be done again.
+    /// Makes the error a transient failure: nothing happened, and the work may run again.
     ///
     /// # Errors
     ///
     /// A [`Failure`] of the class transient, with the text of the error.
     fn transient(self) -> Result<T, Failure>;
 
-    /// The failure is the answer: it is stored, and every later caller receives it.
+    /// Makes the error a permanent failure: it is stored, and every later caller receives it.
     ///
     /// # Errors
     ///
     /// A [`Failure`] of the class permanent, with the text of the error.
     fn permanent(self) -> Result<T, Failure>;
 
-    /// It is unknown whether the work happened, such as after a lost reply.
+    /// Makes the error a failure in doubt: the work may have happened, such as after a lost reply.
     ///
     /// # Errors
     ///
@@ -235,9 +243,10 @@ impl<E: fmt::Display> fmt::Display for Failure<E> {
     }
 }
 
-/// An error of your own that has a class. Its [cause](Classify::cause) is the text.
+/// Converts your error with a class. Its [cause](Classify::cause) is the text of the failure.
 ///
-/// A failure is no [`std::error::Error`], so that this conversion is possible.
+/// `Failure` does not implement [`std::error::Error`], because this conversion would then conflict
+/// with the conversion of a type into itself.
 impl<E: Classify + std::error::Error> From<E> for Failure {
     fn from(error: E) -> Self {
         Self {
@@ -263,7 +272,7 @@ impl<E: fmt::Debug + fmt::Display + Send + Sync + 'static> From<Failure<E>>
     }
 }
 
-/// The failure of code whose errors have no class: in doubt, unless the error is a [`Failure`].
+/// Returns the failure for an error without a class: in doubt, unless it is a [`Failure`].
 #[cfg(feature = "lambda")]
 pub(crate) fn of_any(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Failure {
     match error.into().downcast::<Boxed<String>>() {

@@ -1,4 +1,4 @@
-//! Listings through the index `byStatus`: one form for tokens and for workflows.
+//! Listings by the index `byStatus`, for tokens and for workflows.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use crate::error::Error;
 use crate::session::Session;
 use crate::store::{Layout, Positions, Query, Row};
 
-/// How many entries are asked for at a time.
+/// The number of entries that one request asks for.
 const PAGE: usize = 100;
 
 /// Lists tokens or workflows, oldest due time first, over all shards.
 ///
-/// `T` is what is shown of each: [`TokenSummary`](crate::TokenSummary) or
+/// `T` is the type of an entry: [`TokenSummary`](crate::TokenSummary) or
 /// [`workflow::Summary`](crate::workflow::Summary).
 #[derive(Debug)]
 #[must_use = "a listing does nothing until it is fetched or counted"]
@@ -27,10 +27,10 @@ pub struct ListBuilder<T> {
     base: &'static str,
     /// Further values of `status`.
     also: &'static [&'static str],
-    /// Show only what has been due for this long.
+    /// Only entries that have been due for this long.
     due_for: Option<Duration>,
     due_from: Option<DateTime<Utc>>,
-    /// Show only what waits for an event or a timer.
+    /// Only workflows that wait for an event or a timer.
     waits: bool,
     limit: usize,
     deadline: Option<DateTime<Utc>>,
@@ -38,15 +38,15 @@ pub struct ListBuilder<T> {
     shown: PhantomData<fn() -> T>,
 }
 
-// Also of what cannot be cloned itself.
+// A derived implementation would require `T: Clone`.
 impl<T> Clone for ListBuilder<T> {
     fn clone(&self) -> Self {
         Self { session: self.session.clone(), from: self.from.clone(), ..*self }
     }
 }
 
-/// Where a listing continues. It belongs to a listing of the same kind with the same number of
-/// shards.
+/// The position at which a listing continues. Use it only for a listing of the same kind and with
+/// the same number of shards.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cursor(Positions);
 
@@ -56,18 +56,19 @@ pub struct Cursor(Positions);
 pub struct Page<T> {
     /// The entries, oldest due time first.
     pub items: Vec<T>,
-    /// Where to continue. `None`: everything was listed. **Otherwise there may be more**, and an
-    /// empty page does not mean that there is nothing.
+    /// The position of the next page. `None`: all entries were listed. **Otherwise more entries may
+    /// follow**, even after an empty page.
     pub next: Option<Cursor>,
-    /// What stopped the listing early, other than its limit or its deadline.
+    /// The error that stopped the listing early. `None`: its end, its limit or its deadline stopped
+    /// it.
     pub stopped_by: Option<Error>,
-    /// Entries of the index that DynamoDB read, so what the listing cost: half a read unit for each
-    /// 4 KB, 10 to 20 entries.
+    /// The number of entries of the index that DynamoDB read. They cost half a read unit for each
+    /// 4 KB, which are 10 to 20 entries.
     pub rows_read: u64,
 }
 
 impl<T> Page<T> {
-    /// Whether everything was listed.
+    /// Returns whether all entries were listed.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.next.is_none()
@@ -79,9 +80,9 @@ impl<T> Page<T> {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Count {
-    /// There are at least this many.
+    /// The number of entries that were counted. There are at least this many.
     pub at_least: usize,
-    /// There are no more than that.
+    /// Whether there are no more entries.
     pub exact: bool,
 }
 
@@ -118,56 +119,57 @@ impl<T> ListBuilder<T> {
         }
     }
 
-    /// List these values of `status`, too.
+    /// Adds values of `status`.
     #[cfg(feature = "messages")]
     pub(crate) const fn also(mut self, bases: &'static [&'static str]) -> Self {
         self.also = bases;
         self
     }
 
-    /// Show only what is due by now.
+    /// Selects entries that are due now.
     pub(crate) const fn only_due(self) -> Self {
         self.due_for(Duration::ZERO)
     }
 
-    /// Show only what has been due for this long.
+    /// Selects entries that have been due for this long.
     pub(crate) const fn due_for(mut self, time: Duration) -> Self {
         self.due_for = Some(time);
         self
     }
 
-    /// Show only what has this time or a later one.
+    /// Selects entries that were due at this time or later.
     pub(crate) const fn since(mut self, time: DateTime<Utc>) -> Self {
         self.due_from = Some(time);
         self
     }
 
-    /// Show only what waits for an event or a timer.
+    /// Selects workflows that wait for an event or a timer.
     #[cfg(feature = "workflow")]
     pub(crate) const fn that_wait(mut self) -> Self {
         self.waits = true;
         self
     }
 
-    /// List at most this many entries.
+    /// Sets the most entries to list.
     pub const fn limit(mut self, entries: usize) -> Self {
         self.limit = entries;
         self
     }
 
-    /// Stop at this time and say so, such as a little before the deadline of a Lambda invocation.
+    /// Sets the time at which the listing stops, such as a little before the deadline of a Lambda
+    /// invocation. Then [`Page::next`] is the position at which to continue.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
         self
     }
 
-    /// Continue where an earlier listing ended.
+    /// Sets the position at which the listing begins: [`Page::next`] of an earlier listing.
     pub fn from(mut self, cursor: Cursor) -> Self {
         self.from = Some(cursor);
         self
     }
 
-    /// Count the entries, and read no more than `limit` of them.
+    /// Counts the entries, and reads at most `limit` of them.
     ///
     /// # Errors
     ///
@@ -175,7 +177,7 @@ impl<T> ListBuilder<T> {
     ///
     /// # Cost
     ///
-    /// A request for each shard and 1 MB of entries; half a read unit for each 4 KB of entries.
+    /// 1 request for each shard and 1 MB of entries; half a read unit for each 4 KB of entries.
     pub async fn count(self, limit: usize) -> Result<Count, Error> {
         self.check_deadline()?;
         let until = self.session.until(self.deadline);
@@ -203,19 +205,24 @@ impl<T> ListBuilder<T> {
 }
 
 impl<T: Listed> ListBuilder<T> {
-    /// Read the listing.
+    /// Reads the listing.
     ///
-    /// The index is eventually consistent: it follows the table, normally within a second. With
-    /// several shards each is asked in turn.
+    /// The index is eventually consistent: a change of the table normally arrives within a second.
+    /// Up to 8 shards are read at the same time.
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`] (is the index there, may the caller `Query` it?), [`Error::Unavailable`]
-    /// and [`Error::Expired`], if nothing at all could be listed; after that, [`Page::stopped_by`].
+    /// Nothing could be listed:
+    ///
+    /// - [`Error::Denied`]: check that the index exists, and that the caller has the permission
+    ///   `dynamodb:Query` for it.
+    /// - [`Error::Unavailable`], [`Error::Expired`].
+    ///
+    /// A later error is returned as [`Page::stopped_by`].
     ///
     /// # Cost
     ///
-    /// A request for each shard and 100 entries; half a read unit for each 4 KB of entries.
+    /// 1 request for each shard and 100 entries; half a read unit for each 4 KB of entries.
     pub async fn fetch(self) -> Result<Page<T>, Error> {
         self.check_deadline()?;
         let query = self.query();

@@ -1,4 +1,4 @@
-//! Listings through the index `byStatus` of either table, merged over shards.
+//! Listings of tokens or workflows by the index `byStatus`, merged over shards.
 
 #![cfg_attr(not(feature = "workflow"), allow(dead_code, reason = "only workflows use all of it"))]
 
@@ -23,29 +23,29 @@ const VERB: &str = "list";
 /// Shards that are read at the same time.
 const SHARDS_AT_ONCE: usize = 8;
 
-/// What to list.
+/// The selection of a listing.
 #[derive(Debug, Clone)]
 pub(crate) struct Query {
-    /// Of which table.
+    /// The layout of the table.
     pub(crate) layout: &'static Layout,
-    /// The values of `status` to ask for.
+    /// The values of `status`.
     pub(crate) statuses: Vec<String>,
-    /// Only what was due before this time.
+    /// Only entries that were due before this time.
     pub(crate) due_before: Option<DateTime<Utc>>,
-    /// Only what was due at this time or later.
+    /// Only entries that were due at this time or later.
     pub(crate) due_from: Option<DateTime<Utc>>,
-    /// Only what has a sort key from the first to the second, both included. The times are not
-    /// asked for then.
+    /// Only entries with a sort key from the first to the second, both included. If set,
+    /// `due_before` and `due_from` are ignored.
     pub(crate) between: Option<(String, String)>,
-    /// Only what waits for an event or a timer. Other entries are read, and not returned.
+    /// Only workflows that wait for an event or a timer. Other entries are read, but not returned.
     pub(crate) waits: bool,
 }
 
-/// One entry of the index of either table. The keys of table and index are always there, as text;
-/// the rest may be missing or damaged, and what is stuck is shown all the same.
+/// One entry of the index. The keys of the table and the index always exist, as text. Other
+/// attributes may be missing or damaged; the entry is listed anyway.
 #[derive(Debug, Clone)]
 pub(crate) struct Row {
-    /// Of the token or the workflow.
+    /// The key of the token, or the partition of the workflow.
     pub(crate) key: String,
     pub(crate) status: String,
     pub(crate) due: String,
@@ -59,7 +59,7 @@ pub(crate) struct Row {
     pub(crate) resolved_reason: Option<String>,
     pub(crate) created_text: Option<String>,
     pub(crate) within: Option<Work>,
-    // Of workflows only.
+    // The following attributes are of workflows only.
     /// The sort key in the table.
     pub(crate) item: Option<String>,
     pub(crate) step: Option<String>,
@@ -74,18 +74,18 @@ pub(crate) struct Row {
     pub(crate) attempts: Option<u32>,
     /// The latest runs in a row that lost their driver.
     pub(crate) lost_in_a_row: Option<u32>,
-    /// The version of the code. `None`: the first.
+    /// The version of the code. `None`: the first version.
     pub(crate) code: Option<u32>,
     pub(crate) since: Option<DateTime<Utc>>,
     pub(crate) reason: Option<String>,
 }
 
-/// Where a listing continues: how far each shard has been shown.
+/// The position at which a listing continues: the last returned entry of each shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Positions(Vec<Position>);
 
 impl Positions {
-    /// The beginning of a listing of this many shards.
+    /// Returns the beginning of a listing of this many shards.
     pub(crate) fn start(shards: usize) -> Self {
         Self(vec![Position::Start; shards])
     }
@@ -102,13 +102,13 @@ enum Position {
 #[derive(Debug)]
 pub(crate) struct RowPage {
     pub(crate) rows: Vec<Row>,
-    /// Where to continue. `None`: this was the last page.
+    /// The position of the next page. `None`: this was the last page.
     pub(crate) next: Option<Positions>,
-    /// Entries that DynamoDB read, so what the page cost.
+    /// The number of entries that DynamoDB read. It determines the cost of the page.
     pub(crate) rows_read: u64,
 }
 
-/// What has been read of one shard and not been shown.
+/// The entries of one shard that were read and not yet returned.
 #[derive(Debug, Default)]
 struct Ahead {
     rows: VecDeque<Row>,
@@ -136,10 +136,10 @@ impl Query {
 }
 
 impl Store {
-    /// The next `limit` rows, oldest due time first.
+    /// Reads the next `limit` rows, oldest due time first.
     ///
-    /// Each shard is read `limit` rows ahead, since the oldest may all be in one; what is not shown
-    /// is read again for the next page.
+    /// Each shard is read `limit` rows ahead, because one shard may contain all of the oldest rows.
+    /// Rows that are not returned are read again for the next page.
     pub(crate) async fn list(
         &self,
         query: &Query,
@@ -197,21 +197,21 @@ impl Store {
             read += u64::try_from(output.scanned_count).unwrap_or_default();
             let items = output.items.unwrap_or_default();
             ahead.rows.extend(items.iter().filter_map(|item| to_row(query.layout, item)));
-            // A page may be empty and still not be the last.
+            // A page may be empty although more pages follow.
             start = output.last_evaluated_key;
             ahead.exhausted = start.is_none();
         }
         Ok((ahead, read))
     }
 
-    /// How many entries there are, reading no more than `limit`. The flag says whether that is all.
+    /// Counts the entries, and reads at most `limit` of them. The flag: all entries were read.
     pub(crate) async fn count(
         &self,
         query: &Query,
         limit: usize,
         until: Until,
     ) -> Result<(usize, bool), Error> {
-        // An entry that is read and does not count costs the same.
+        // An entry that the filter excludes costs the same as a counted entry.
         let (mut count, mut read) = (0, 0);
         for status in &query.statuses {
             let mut start = None;
@@ -268,7 +268,7 @@ impl Store {
 }
 
 fn start_key(layout: &Layout, (status, due): (&str, &str), keys: [&str; 2]) -> Item {
-    // A table without a sort key takes the first.
+    // A table without a sort key takes only the first of `keys`.
     let of_table = layout.keys.iter().zip(keys);
     let of_index = [(a::STATUS, status), (layout.due, due)];
     of_table

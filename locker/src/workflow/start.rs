@@ -1,4 +1,4 @@
-//! Starting a workflow, or resuming it under the same key.
+//! Starts a workflow, or resumes it under the same key.
 
 use super::outcome::ended::Ended;
 use super::versions::{MOST_VERSIONS, started_with};
@@ -38,10 +38,11 @@ use crate::workflow::limits::Limits;
 const VERB: &str = "start the workflow";
 
 impl Workflows {
-    /// Build a request to start or resume a workflow, from its code, key and input.
+    /// Returns a request to start or resume a workflow, from its code, key and input.
     ///
     /// Nothing is sent until you call [`run`](StartBuilder::run) or
-    /// [`enqueue`](StartBuilder::enqueue), which also report a key or an input that is not allowed.
+    /// [`enqueue`](StartBuilder::enqueue). They also return the error if the key or the input is
+    /// invalid.
     pub fn start<'a, W: Workflow>(
         &self,
         code: &'a W,
@@ -71,17 +72,17 @@ pub struct StartBuilder<'a, W> {
     within: Option<Work>,
 }
 
-// Its input may be private.
+// The input may be private, so it is not printed.
 impl<W: Workflow> std::fmt::Debug for StartBuilder<'_, W> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StartBuilder").field("name", &W::NAME).field("key", &self.key).finish_non_exhaustive()
     }
 }
 
-/// The state of the workflow that a look of a call found.
+/// The state of the workflow after one look of a call.
 struct Seen {
     ended: Ended,
-    /// Whether an earlier call produced it.
+    /// Whether an earlier call or another driver produced this state.
     replayed: bool,
     /// Whether this call has started or driven the workflow.
     written: bool,
@@ -113,85 +114,95 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         }
     }
 
-    /// Name the token or the workflow that this one is part of, so that an operator sees them
-    /// together. What is started on the task of its work names it by itself; a task that you spawn
-    /// does not.
+    /// Sets the token or the workflow whose work starts this workflow. An operator sees both
+    /// together.
+    ///
+    /// A start in the task of that work sets this itself. A start in a task that you spawn does
+    /// not.
     pub fn within(mut self, within: Work) -> Self {
         self.within = Some(within);
         self
     }
 
-    /// Use this version of the key, from 1. After an expected failure, the same request can run
-    /// anew under the next version: its steps start from the beginning; completed steps with a key
-    /// of their own stay done.
+    /// Sets the version of the key, from 1 (default: 1).
+    ///
+    /// After an expected failure, the same request can run again under the next version. All steps
+    /// run again, except completed steps with their own keys.
     pub const fn key_version(mut self, version: u32) -> Self {
         self.version = version;
         self
     }
 
-    /// Name the owner, such as the id of the message or the request. **The same owner resumes
-    /// immediately**, even before the workflow is due, so use a name that only one driver has at a
-    /// time.
+    /// Sets the owner, such as the id of the message or the request.
+    ///
+    /// **The same owner resumes immediately**, even before the workflow is due. So use a name that
+    /// only one driver has at the same time.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// How long this run is expected to take; past it, other drivers may take the workflow over.
+    /// Sets the expected time of this run. After it, other drivers may take the workflow over.
     pub const fn expect_within(mut self, time: Duration) -> Self {
         self.expected = time;
         self
     }
 
-    /// Do not run the workflow before this time. A completer begins it then, so both
-    /// [`run`](Self::run) and [`enqueue`](Self::enqueue) only start it and return
-    /// [`Outcome::InProgress`]. If the workflow exists, this changes nothing.
+    /// Sets the earliest time of the first run.
+    ///
+    /// Both [`run`](Self::run) and [`enqueue`](Self::enqueue) only store the workflow and return
+    /// [`Outcome::InProgress`]. A completer runs it after this time. If the workflow exists, this
+    /// changes nothing.
     pub const fn not_before(mut self, time: DateTime<Utc>) -> Self {
         self.not_before = Some(time);
         self
     }
 
-    /// Override the retention of the finished workflow (default:
+    /// Sets the retention of the finished workflow (default:
     /// [`Settings::retention`](crate::Settings::retention)).
     pub const fn retention(mut self, retention: Retention) -> Self {
         self.retention = retention;
         self
     }
 
-    /// Identify the request by this, and not by the whole input, so that the same key with another
-    /// request is [`Outcome::Mismatch`]. Choose what stays the same when the type of the input gets
-    /// another field, such as the order's number and amount: otherwise a client that repeats its
-    /// request across a deployment is refused.
+    /// Sets the value that identifies the request (default: the whole input).
     ///
-    /// The workflow runs with the input of its first start. Use the same form from the first
-    /// deployment on: a workflow that was started without it does not match.
+    /// The same key with another request is [`Outcome::Mismatch`]. By default, adding a field to
+    /// the input also changes the request: a client that repeats its request across the deployment
+    /// is refused. So pass the fields that identify the request, such as the number and the amount
+    /// of the order.
+    ///
+    /// The workflow runs with the input of its first start. Set the same fields from the first
+    /// deployment on: a workflow that was started without them does not match.
     pub fn fingerprint<T: Serialize + ?Sized>(mut self, request: &T) -> Self {
         self.fingerprint = Some(Fingerprint::of_json(request));
         self
     }
 
-    /// If the workflow runs elsewhere, or waits for its next attempt, wait up to this long for its
-    /// outcome, from 1 millisecond to a day, instead of returning [`Outcome::InProgress`] at once.
-    /// [`run`](Self::run) drives it if it becomes due meanwhile; [`enqueue`](Self::enqueue) waits
-    /// for the completer. Each look is a read of 1 unit, about once a second; the
-    /// [`deadline`](Self::deadline) ends it earlier.
+    /// Sets how long the call waits for the outcome, from 1 millisecond to a day.
+    ///
+    /// By default, the call returns [`Outcome::InProgress`] at once if another driver runs the
+    /// workflow or if it waits for its next attempt. If the workflow becomes due during the wait,
+    /// [`run`](Self::run) drives it, and [`enqueue`](Self::enqueue) waits for the completer. The
+    /// wait costs a read of 1 unit about once a second. The [`deadline`](Self::deadline) may end it
+    /// earlier.
     pub const fn wait_for(mut self, longest: Duration) -> Self {
         self.wait_for = Some(longest);
         self
     }
 
-    /// Send no more requests to DynamoDB after this time, such as shortly before the end of a
-    /// Lambda invocation.
+    /// Sets the time after which no more requests are sent to DynamoDB, such as shortly before the
+    /// end of a Lambda invocation.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
         self
     }
 
-    /// Start the workflow, or resume it if no driver runs it, and drive it as far as possible now.
+    /// Starts the workflow, or resumes it if no driver runs it, and drives it as far as possible.
     ///
     /// # Crash window
     ///
-    /// Wherever a crash happens, recorded steps stay recorded, and the completer resumes the
+    /// After a crash at any point, recorded steps stay recorded, and the completer resumes the
     /// workflow.
     ///
     /// # Cancel safety
@@ -201,21 +212,23 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     ///
     /// # Errors
     ///
-    /// [`Error`]. After [`Error::Unknown`], the workflow may have been started or ended; call again
+    /// [`Error`]. After [`Error::Unknown`], the workflow may have been started or ended: call again
     /// with the same key.
     ///
     /// # Cost
     ///
-    /// New: 2 requests beside those of its steps (3 with an answer, which is an item of its own),
-    /// and 5 write units including the index. Resumed: 1 refused put, 1 write, 1 query; after a
-    /// lost driver 1 more query, and 1 read for each keyed step that it began. Replay: 1 refused
-    /// put and 1 read. An input of more than 400 bytes is a separate item, which is written first:
-    /// 1 more put, and 1 delete if the key is in use.
+    /// - A new workflow: 2 requests and 5 write units including the index, in addition to its
+    ///   steps. An answer is a separate item: 1 more request.
+    /// - A resumed workflow: 1 refused put, 1 write, 1 query. After a lost driver: 1 more query. If
+    ///   the query shows no progress, up to 1 read for each step with its own key.
+    /// - A workflow that has ended: 1 refused put and 1 read.
+    /// - An input of more than 400 bytes is a separate item, which is written first: 1 more put,
+    ///   and 1 delete if the key is in use.
     pub async fn run(self) -> Result<Outcome<W::Output>, Error> {
         self.started(true).await
     }
 
-    /// Start the workflow without driving it; the completer drives it. If it exists, return its
+    /// Stores the workflow for the completer, which drives it. If the workflow exists, returns its
     /// present state.
     ///
     /// # Errors
@@ -224,13 +237,13 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     ///
     /// # Cost
     ///
-    /// 1 request and 2 write units including the index; 2 requests if the input has an item of its
-    /// own.
+    /// 1 request and 2 write units including the index. 2 requests if the input has more than 400
+    /// bytes.
     pub async fn enqueue(self) -> Result<Outcome<W::Output>, Error> {
         self.started(false).await
     }
 
-    /// `driven`: drive it; otherwise only start it.
+    /// Sends the request. `driven`: this call also drives the workflow.
     async fn started(self, driven: bool) -> Result<Outcome<W::Output>, Error> {
         let print = self.check()?;
         let context = &self.context;
@@ -257,11 +270,11 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         Ok(last.ended.outcome(last.replayed)?)
     }
 
-    /// Drive what was claimed. `written`: an earlier look of this call has driven it.
+    /// Drives the claimed workflow. `written`: this call has started or driven it before.
     async fn go_on(&self, started: Started, driven: bool, written: bool) -> Result<Seen, Error> {
         Ok(match started {
             Started::Ended(ended) => Seen { ended, replayed: true, written },
-            // From here on something may have been done, whatever DynamoDB says next.
+            // From here on steps may have run, so an error of DynamoDB is returned as unknown.
             Started::Flow(flow) if driven => {
                 let ended = drive(self.code, &flow).await.map_err(Error::unsure)?;
                 Seen { ended, replayed: false, written: true }
@@ -274,7 +287,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         })
     }
 
-    /// Check every option before anything is sent. Return the fingerprint of the request.
+    /// Checks all options before a request is sent. Returns the fingerprint of the request.
     fn check(&self) -> Result<Fingerprint, Error> {
         name::check(W::NAME).map_err(InvalidSetting::Name)?;
         self.limits()?;
@@ -322,39 +335,39 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             Written::Refused { found: None, .. } => Err(Error::Contended { verb: VERB, tries: 1 }),
             Written::Refused { found: Some(item), after_silence } => {
                 let stored = store::found(header_of(&item), (VERB, 1), after_silence)?;
-                // It may be our own, written by a request whose response was lost, and claimed
-                // since.
+                // The stored header may be of this call: the response of an earlier request was
+                // lost, and another driver has claimed the workflow since.
                 if !same_input(&stored, &header) {
                     context.drop_input(&workflow, header.input.as_ref(), until).await;
                 }
                 let found = self.found(stored, fingerprint, driven).await;
-                // An earlier request of this call may have started it, and another driver claimed
-                // it since.
+                // An earlier request of this call may have started the workflow, so an error is
+                // returned as unknown.
                 found.map_err(|error| error.unsure_if(after_silence))
             }
         }
     }
 
-    /// Look whether a workflow that runs elsewhere has come further.
+    /// Reads the workflow again, and drives it if it is due.
     async fn look_again(&self, fingerprint: &Fingerprint, driven: bool) -> Result<Started, Error> {
         let until = self.context.until(self.deadline);
         let read = Box::pin(self.context.store().read_header(&self.workflow()?, until)).await?;
         self.found(read.ok_or(Error::Gone { verb: VERB })?, fingerprint, driven).await
     }
 
-    /// Drive the version as which a version that this call drove continues.
+    /// Drives the next version, after this call drove the version before it.
     async fn look_at(&self, next: &str, driven: bool) -> Result<Started, Error> {
         let until = self.context.until(self.deadline);
         let read = Box::pin(self.context.store().read_header(next, until)).await?;
         self.latest(read.ok_or(Error::Gone { verb: VERB })?, driven).await
     }
 
-    /// A header with this key exists.
+    /// Handles a start whose key is in use.
     async fn found(&self, stored: Header, print: &Fingerprint, driven: bool) -> Result<Started, Error> {
         let context = &self.context;
         let keys = context.fingerprint_keys();
         let same = match &stored.fingerprint {
-            // Cancelled before it was started.
+            // An operator cancelled the workflow before it was started.
             None => true,
             Some(known) => {
                 stored.name == W::NAME && print.matches(&StoredFingerprint::unchecked(known), keys)?
@@ -367,12 +380,12 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         self.latest(stored, driven).await
     }
 
-    /// Drive the latest version of a workflow.
+    /// Claims the latest version of a workflow.
     async fn latest(&self, stored: Header, driven: bool) -> Result<Started, Error> {
         let context = &self.context;
         let until = context.until(self.deadline);
         let stored = context.latest(stored, until).await?.ok_or(Error::Gone { verb: VERB })?;
-        // Of a workflow that has ended, a completer compensates what came late.
+        // In a workflow that has ended, the completer compensates a late event.
         if !driven || stored.stands {
             let standing = context.standing(&stored);
             return Ok(Started::Ended(context.present(VERB, standing, &stored, self.deadline).await?));
@@ -393,7 +406,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             Claimed::Flow(flow) => Started::Flow(flow),
             Claimed::Ended(ended) => Started::Ended(ended),
             Claimed::Newer(stored) => Started::Ended(Ended::Newer(Newer { stored, own: W::VERSION })),
-            // It ended and was deleted, and its key was used again, since it was read.
+            // Since the read, the workflow was deleted and its key was used again.
             Claimed::Other => return Err(Error::Contended { verb: VERB, tries: 1 }),
         })
     }

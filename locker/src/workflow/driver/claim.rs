@@ -1,4 +1,4 @@
-//! Claiming a workflow to drive it: a conditional write of the header, then one query.
+//! Claims a workflow for a driver: a conditional write of the header, then one query.
 
 use std::time::Duration;
 
@@ -22,16 +22,16 @@ pub(crate) struct Claimer<'a> {
     pub(crate) name: &'static str,
     /// The version of the code.
     pub(crate) version: u32,
-    /// Owner name, if the caller gave one; the same owner may resume immediately.
+    /// The name of the owner, if the caller set it. The same owner may resume immediately.
     pub(crate) owner: Option<&'a str>,
     pub(crate) expected: Option<Duration>,
-    /// How long this run may take, if that is longer.
+    /// The longest time of this run. It counts if it is longer than the expected time.
     pub(crate) may_take: Duration,
     /// The time of the run.
     pub(crate) span: Span,
     /// The limits of its type.
     pub(crate) limits: Limits,
-    /// How many runs may have killed or hung their driver. `None`: any number.
+    /// The most runs that lose their driver. `None`: any number.
     pub(crate) most_crashes: Option<MostCrashes>,
 }
 
@@ -40,12 +40,12 @@ pub(crate) enum Claimed {
     Ended(Ended),
     /// The key belongs to a workflow of another type, or to a later workflow.
     Other,
-    /// Code of this version has driven it, which is newer.
+    /// Newer code, with this version, has driven the workflow.
     Newer(u32),
 }
 
 impl Claimer<'_> {
-    /// Claim the workflow, if no other driver runs it.
+    /// Claims the workflow, if no other driver runs it.
     pub(crate) async fn claim(&self, stored: Header) -> Result<Claimed, Error> {
         let context = self.context;
         let progressed = self.last_driver_progressed(&stored).await?;
@@ -72,7 +72,7 @@ impl Claimer<'_> {
             }
             Changed::Done(next) => {
                 metrics::count_workflow(metrics::WORKFLOWS_CLAIMED, &next.name);
-                // The attempt is counted, whatever is read next.
+                // The attempt is counted, even if the next read fails.
                 self.resume(next).await.map_err(Error::unsure)
             }
             Changed::Refused { why: HeaderRefusal::Standing(standing), stored: Some(stored), .. } => {
@@ -84,11 +84,11 @@ impl Claimer<'_> {
         }
     }
 
-    /// Whether the driver that has the workflow recorded an outcome, before it was lost.
+    /// Returns whether the driver that has the workflow recorded an outcome before it was lost.
     ///
-    /// Each record names the attempt that wrote it, so a step needs no further write for this. A
-    /// workflow that was released costs no request here. Steps with keys of their own are read one
-    /// by one, the latest first, and only if no other step shows progress.
+    /// Each record contains the run that recorded its outcome, so progress costs no further write.
+    /// For a released workflow, this function sends no request. Steps with their own keys are
+    /// read one by one, the latest first, and only if no other step shows progress.
     async fn last_driver_progressed(&self, stored: &Header) -> Result<bool, Error> {
         let claimable = stored.is_claimable(self.context.now(), self.context.skew());
         let resumes = self.owner.is_some() && self.owner == stored.locked_by.as_deref();
@@ -98,8 +98,8 @@ impl Claimer<'_> {
         let until = self.context.until(self.span.deadline);
         let all = match Box::pin(self.context.store().read_workflow(&stored.workflow, until)).await {
             Ok(all) => all,
-            // The claim must count the attempt, or a record that cannot be read would be read for
-            // ever. The query after the claim returns the error.
+            // The claim must count the attempt. Otherwise each run would read the same unreadable
+            // record again, without end. The query after the claim returns the error.
             Err(Error::Record { .. }) => return Ok(false),
             Err(error) => return Err(error),
         };
@@ -123,7 +123,7 @@ impl Claimer<'_> {
         Ok(false)
     }
 
-    /// Read all recorded steps by one query.
+    /// Reads all recorded steps by one query.
     async fn resume(&self, taken: Header) -> Result<Claimed, Error> {
         let context = self.context;
         let until = context.until(self.span.deadline);

@@ -1,4 +1,4 @@
-//! Compensation: steps that completed or are in doubt, in reverse order, down to a pivot.
+//! Compensates steps that completed or are in doubt, in reverse order, back to the last pivot.
 
 use super::code::Drive;
 use super::end::Came;
@@ -21,27 +21,27 @@ use crate::workflow::step::results::json_of;
 use crate::workflow::step::step::later;
 use crate::workflow::stop::StopKind;
 
-/// How often the record of a step may change while it is compensated.
+/// The most rounds for a step whose record changes while it is compensated.
 const ROUNDS: usize = 10;
 
-/// What a compensation undoes, and what it receives.
+/// The effect that a compensation undoes, and the values that it receives.
 struct Undone<'a> {
     undo: Undo<'a>,
     intent: Intent,
-    /// The result as JSON. `None`: it is unknown whether there is one.
+    /// The result as JSON. `None`: it is unknown whether the step happened.
     result: Option<String>,
-    /// The key that the provider received, or the id of an event.
+    /// The idempotency key that the provider received for the step, or the id of the event.
     tried_under: String,
 }
 
 impl Flow {
-    /// Compensate the steps that need it.
+    /// Compensates all steps and late events that need it.
     pub(super) async fn compensate(&self, code: &dyn Drive) -> Result<Came, StopKind> {
-        // The header was written first, so a driver that starts a step from now on sees that it
-        // lost the workflow. This driver may have lost it, too: it is suspended here, a completer
-        // quarantines the workflow, and an operator closes it. The writes below depend on the
-        // revisions of the steps only. Without this check the driver would cancel a held step of
-        // the closed workflow.
+        // The header was written first, so any driver that starts a step from now on finds that it
+        // has lost the workflow. This driver may also lose the workflow: it is suspended here, a
+        // completer quarantines the workflow, and an operator closes it. The writes below are
+        // conditional only on the revisions of the steps. Without this check, the driver would
+        // cancel a held step of the closed workflow.
         let all = Box::pin(self.context().store().read_workflow(self.workflow(), self.until())).await?;
         if all.header.is_none_or(|header| header.attempt != self.attempt()) {
             return Err(StopKind::Lost);
@@ -64,7 +64,7 @@ impl Flow {
         stays.map_or(Ok(Came::Compensated), Err)
     }
 
-    /// Compensate what happened and should not stand, while the workflow runs forward.
+    /// Compensates late steps and late events, while the workflow runs forward.
     pub(crate) async fn compensate_late(&self, code: &dyn Drive) -> Result<(), StopKind> {
         let late = self.records_that(|record| record.state == StepState::Late);
         let steps = self.placed(late).await?;
@@ -77,7 +77,7 @@ impl Flow {
         stays.map_or(Ok(()), Err)
     }
 
-    /// Run the compensations of late events, once each, in the order in which the events arrived.
+    /// Runs the compensations of late events, each once, in the order in which the events arrived.
     async fn compensate_events(&self, code: &dyn Drive) -> Result<(), StopKind> {
         for event in self.events() {
             let (Some(intent), Some(arrived)) = (event.owed().cloned(), event.arrived.as_ref()) else {
@@ -101,7 +101,7 @@ impl Flow {
         Ok(())
     }
 
-    /// A step that came late and has no compensation: an operator has to see it.
+    /// Returns the stop for a late step without a compensation: an operator must repair its effect.
     fn uncompensated(&self, steps: &[Placed]) -> Option<StopKind> {
         let stays = |step: &&Placed| {
             step.record.state == StepState::Late && step.compensation.is_none() && step.is_of(&self.run_id())
@@ -111,7 +111,7 @@ impl Flow {
         Some(StopKind::invalid(&step.name(), why))
     }
 
-    /// The steps of this workflow, with the state of those that have a key of their own.
+    /// Returns the steps of this workflow. Reads the shared record of a step with its own key.
     async fn placed(&self, records: Vec<StepRecord>) -> Result<Vec<Placed>, StopKind> {
         let mut steps = Vec::with_capacity(records.len());
         for record in records.into_iter().filter(compensation::is_step) {
@@ -119,7 +119,8 @@ impl Flow {
                 steps.push(Placed::own(record));
                 continue;
             };
-            // Not started: a driver that starts it from now on sees that it lost the workflow.
+            // If the shared record does not exist, the step has not started. Any driver that starts
+            // it from now on finds that it has lost the workflow.
             let shared = Box::pin(self.context().store().read_record(&id, self.until())).await?;
             if let Some(shared) = shared {
                 self.note(shared.clone());
@@ -138,9 +139,9 @@ impl Flow {
         let Some(intent) = step.compensation.clone() else { return Ok(()) };
         let version = step.record.key_version;
         let first = RecordId::compensation(self.workflow(), Undo { effect: step.effect(), late: false });
-        // The provider's late answer, an operator or another workflow may change the record between
-        // any two writes. Each write depends on the revision that was seen, and what is owed is
-        // decided anew from the record that is there.
+        // A late outcome, an operator or another workflow may change the record between any two
+        // writes. Each write is conditional on the revision that was read. If a write is refused,
+        // the next round decides again from the stored record.
         for _ in 0..ROUNDS {
             let begun = self.recorded(&first).is_some();
             let (now, skew) = (self.time(), self.context().skew());
@@ -161,14 +162,15 @@ impl Flow {
             let came_to = self.compensate_for(code, &step, &intent, begun_for).await?;
             if !compensation::is_settled(begun_for, came_to) {
                 if owed == Owed::Compensate {
-                    // If its outcome arrives later, it is found and compensated then.
+                    // If the outcome of the step arrives later, the step is late and is compensated
+                    // then.
                     return Ok(());
                 }
                 let begun_for = StepState::Late;
                 self.compensate_for(code, &step, &intent, begun_for).await?;
             }
-            // If the outcome of a cancelled step arrived meanwhile, this write is refused. The next
-            // round finds the compensation recorded, and marks the step without another call.
+            // If the outcome of a cancelled step has arrived in between, this write is refused. The
+            // next round finds the compensation recorded, and marks the step without another call.
             let event = StepEvent::Compensated { seen: step.record.revision.clone() };
             if !self.mark(&mut step, &event).await? || step.record.state == StepState::Compensated {
                 return Ok(());
@@ -177,8 +179,8 @@ impl Flow {
         Err(later(self, &step.name(), None, "its record changed during its compensation"))
     }
 
-    /// Write what the event makes of the record, or read what it was changed to. `false`: it was
-    /// deleted.
+    /// Writes the record after the event. If the write is refused, sets the stored record instead.
+    /// `false`: the record was deleted.
     async fn mark(&self, step: &mut Placed, event: &StepEvent) -> Result<bool, StopKind> {
         let context = self.context();
         let rule = |stored: Option<&StepRecord>| on(stored, event, context.stamp());
@@ -198,7 +200,7 @@ impl Flow {
         Ok(true)
     }
 
-    /// Compensate a step for its state when the compensation begins.
+    /// Compensates a step. `begun_for`: the state of the step when the compensation begins.
     async fn compensate_for(
         &self,
         code: &dyn Drive,
@@ -229,7 +231,7 @@ impl Flow {
         self.compensate_once(code, undone).await
     }
 
-    /// Run a compensation at most once, as a step of its own.
+    /// Runs a compensation at most once, as a separate step.
     async fn compensate_once(&self, code: &dyn Drive, undone: Undone<'_>) -> Result<Compensated, StopKind> {
         let Undone { undo, intent, result, tried_under } = undone;
         let compensation = |idempotency_key: &str| Compensation {
@@ -268,7 +270,7 @@ impl Flow {
 }
 
 impl ProbeOutcome {
-    /// The compensation happened.
+    /// Returns the outcome of a probe that found the compensation complete.
     #[must_use]
     pub fn compensated() -> Self {
         Self::Done("\"done\"".to_owned())

@@ -1,4 +1,4 @@
-//! The completer: drives workflows that were begun and not finished.
+//! The completer: drives unfinished workflows that are due.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -21,29 +21,30 @@ use crate::workflow::definition::Workflow;
 use crate::workflow::operator::list::{late_events, listing, waiting};
 use crate::workflow::workflows::Workflows;
 
-/// A workflow is claimed only if at least this much time is left.
+/// The least time that must be left to claim a workflow.
 const SHORTEST_DRIVE: std::time::Duration = std::time::Duration::from_secs(5);
 
-/// The longest run that may be asked for. Its end is a sum of times, which must not overflow.
+/// The longest run that a caller may set. The end of a run is a sum of times, and the sum must not
+/// overflow.
 const LONGEST_DRIVE: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
 
 /// Drives workflows that are due, each with the code registered under its name.
 ///
-/// Run it about once a minute, in as many places as you like: each workflow is claimed by only one
-/// of them.
+/// Run it about once a minute, in any number of processes. Only one completer claims each workflow.
 ///
-/// - It queries the index for due workflows, so those that are not due cost nothing.
-/// - It claims each by a conditional write that **counts the attempt**, so a workflow that crashes
-///   its driver is quarantined in the end, too.
-/// - It drives each in a task of its own: a panic, or a workflow that hangs, does not stop the
-///   others. Code that blocks its thread does, unless the runtime has more threads.
+/// - The completer queries the index for due workflows, so workflows that are not due cost nothing.
+/// - It claims each workflow by a conditional write that **counts the attempt**. So a workflow that
+///   crashes its driver is also quarantined after some attempts.
+/// - It drives each workflow in a separate task: a panic, or a workflow that hangs, does not stop
+///   the other workflows. If code blocks its thread, other workflows stop, unless the runtime has
+///   more threads.
 /// - A workflow that lost three drivers in a row may have killed them. It is driven alone at the
 ///   end of the run.
-/// - A workflow that does not finish waits with a growing pause. It is quarantined when its
-///   attempts are exhausted, or at once where a retry cannot help. Every quarantine whose write is
+/// - A workflow that does not finish is retried after a growing pause. It is quarantined if its
+///   attempts are exhausted, or at once if a retry cannot help. Each quarantine whose write is
 ///   confirmed is an error in the log and counts in [`workflowsQuarantined`](crate::metrics). If
-///   the response of the write was lost, the workflow shows in
-///   [`workflowsInQuarantine`](crate::metrics).
+///   the response of the write was lost, the gauge [`workflowsInQuarantine`](crate::metrics)
+///   contains the workflow.
 #[derive(Clone)]
 #[must_use = "a completer does nothing until it is run"]
 pub struct Completer {
@@ -51,7 +52,7 @@ pub struct Completer {
     pub(crate) code: HashMap<&'static str, Arc<dyn Drive>>,
     /// A name under which two types are registered.
     twice: Option<&'static str>,
-    /// Names of workflows that others drive.
+    /// Names of workflows that other completers drive.
     pub(crate) others: HashSet<String>,
     pub(crate) concurrency: usize,
     pub(crate) limit: usize,
@@ -66,7 +67,7 @@ impl std::fmt::Debug for Completer {
 }
 
 impl Completer {
-    /// A completer with no code registered yet.
+    /// Returns a completer without registered code.
     pub fn new(workflows: &Workflows) -> Self {
         Self {
             context: workflows.context().clone(),
@@ -80,7 +81,7 @@ impl Completer {
         }
     }
 
-    /// Drive workflows of this name with this code. [`run`](Self::run) refuses two codes with one
+    /// Registers the code of a type of workflow. [`run`](Self::run) refuses two codes with the same
     /// name.
     pub fn register<W: Workflow>(mut self, code: W) -> Self {
         if self.code.insert(W::NAME, Arc::new(code)).is_some() {
@@ -89,58 +90,58 @@ impl Completer {
         self
     }
 
-    /// Expect workflows of these names in the table and leave them to others, such as another
-    /// service that shares the table.
+    /// Sets names of workflows that other completers drive, such as those of another service that
+    /// shares the table.
     ///
     /// Due workflows that are neither registered nor expected are reported as
-    /// [`CompleterReport::unknown`], since there may be no code for them anywhere.
+    /// [`CompleterReport::unknown`], because no completer may have their code.
     pub fn also_expect(mut self, names: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.others.extend(names.into_iter().map(Into::into));
         self
     }
 
-    /// How many workflows it drives concurrently. Default: 8.
+    /// Sets how many workflows are driven at the same time (default: 8).
     ///
-    /// Types of workflow that are due share them: the next one is of the type of which the fewest
-    /// run. So a type whose provider hangs leaves room for the others.
+    /// The due types of workflow share this number: the next workflow is of the type with the
+    /// fewest running workflows. So a type whose provider hangs does not stop the other types.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = concurrency.max(1);
         self
     }
 
-    /// How many workflows it claims in one run. Default: 1,000; with the schedule, this is its
-    /// rate.
+    /// Sets how many workflows one run claims (default: 1,000). The number and the schedule
+    /// determine the rate.
     pub const fn limit(mut self, limit: usize) -> Self {
         self.limit = limit;
         self
     }
 
-    /// How long driving one workflow may take, at most a day. Default: 1 minute. A step starts only
-    /// while its `expect_within` is left or, without a value, 30 seconds or half of this time,
-    /// whichever is less. A step that is expected to take longer than this time is left to another
-    /// driver.
+    /// Sets the longest time to drive one workflow, at most a day (default: 1 minute).
     ///
-    /// When the time is up, no step begins. An outcome that is known by then is recorded, for up to
-    /// 3 seconds more.
+    /// A step starts only if its `expect_within` is left of this time. Without a value, it needs 30
+    /// seconds or half of this time, whichever is less. If a step is expected to take longer than
+    /// this time, the workflow is left to another driver.
+    ///
+    /// After this time, no step begins. Known outcomes are recorded, for up to 3 seconds more.
     pub fn drive_for(mut self, longest: std::time::Duration) -> Self {
         self.longest = longest.min(LONGEST_DRIVE);
         self
     }
 
-    /// Abort workflows that are still running at this time, such as 5 seconds before the deadline
-    /// of a Lambda invocation: what they have done is recorded, for up to 3 seconds more, and they
-    /// are released. One that does not even end then, since its code blocks its thread, is released
-    /// and left behind.
+    /// Sets the deadline of the run, such as 5 seconds before the deadline of a Lambda invocation.
     ///
-    /// No more are claimed once less time is left than the smaller of
-    /// [`drive_for`](Self::drive_for) and half of what [`run`](Self::run) had when it was called,
-    /// or less than 5 seconds.
+    /// Workflows that are still running at this time are aborted. Known outcomes are recorded, for
+    /// up to 3 seconds more, and the workflows are released. A workflow whose code blocks its
+    /// thread is also released, although its code still runs.
+    ///
+    /// No more workflows are claimed if less than 5 seconds are left, or less than the smaller of
+    /// [`drive_for`](Self::drive_for) and half of the time at the call of [`run`](Self::run).
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
         self
     }
 
-    /// Drive the workflows that are due.
+    /// Drives the workflows that are due.
     ///
     /// # Cancel safety
     ///
@@ -148,22 +149,24 @@ impl Completer {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if two codes are registered under one name, or a type has
-    /// [limits](Workflow::limits) that are not allowed; nothing was sent then. [`Error::Denied`],
-    /// [`Error::Unavailable`] if nothing at all could be listed. An error after
-    /// that is reported as [`RunReport::stopped_by`].
+    /// [`Error::Invalid`]: two codes are registered under one name, or a type has invalid
+    /// [limits](Workflow::limits). Nothing was sent. [`Error::Denied`], [`Error::Unavailable`]:
+    /// nothing could be listed. A later error is reported as [`RunReport::stopped_by`].
     ///
     /// # Cost
     ///
-    /// 1 request for each shard and 100 due workflows, and 1 for each shard for those that fail.
-    /// Lists are read while workflows are driven, up to the limit, and up to 2,000 due workflows
-    /// ahead for a registered type of which none is waiting: the same requests earlier, and up to
-    /// 20 that a run which is cut short would not have made. For each workflow that it claims: 1
-    /// read of 1 unit, 1 write of 1 unit and 2 for the index, 1 query, and its steps; 1 more query
-    /// if its former driver was lost, and 1 read for each step with a key of its own if the query
-    /// shows no progress. A run that fails: 1 request and 1 write unit for its cause, twice after a
-    /// lost driver. 5 counts, each 1 request for each shard, and 1 write unit to write down that it
-    /// ran. The count of workflows that wait reads up to 1,000 entries, however many wait.
+    /// - Lists: 1 request for each shard and 100 due workflows, and 1 for each shard for failing
+    ///   workflows. Lists are read while workflows are driven, up to the limit. If a registered
+    ///   type has no workflow in the queue, up to 2,000 due workflows are read ahead. These are the
+    ///   same requests earlier, but up to 20 more requests if the run is cut short.
+    /// - Each claimed workflow: 1 read of 1 unit, 1 write of 1 unit and 2 for the index, 1 query,
+    ///   and its steps. If its former driver was lost: 1 more query, and if the query shows no
+    ///   progress, 1 read for each step with its own key.
+    /// - Each failed run of a workflow: 1 request and 1 write unit for its cause, twice after a
+    ///   lost driver.
+    /// - 5 counts, each 1 request for each shard. The count of waiting workflows reads up to 1,000
+    ///   entries, even if fewer of them wait.
+    /// - 1 write unit to record the time of the run.
     pub async fn run(&self) -> Result<RunReport<CompleterReport>, Error> {
         self.check()?;
         let run = async {
@@ -174,7 +177,7 @@ impl Completer {
         scheduled(&self.context, Machine::Completer, self.deadline, Box::pin(run)).await
     }
 
-    /// Check the registered code before anything is sent.
+    /// Checks the registered code before a request is sent.
     pub(super) fn check(&self) -> Result<(), InvalidSetting> {
         if let Some(name) = self.twice {
             return Err(InvalidSetting::RegisteredTwice { name });
@@ -228,8 +231,8 @@ impl Completer {
         );
     }
 
-    /// When to stop claiming: a workflow claimed before still has its full time, or half of this
-    /// run's.
+    /// Returns the time after which no workflow is claimed. A workflow that is claimed before has
+    /// its full time, or half of the time of this run.
     pub(crate) fn takes_until(&self) -> Option<DateTime<Utc>> {
         let now = self.context.now();
         self.deadline.map(|deadline| {

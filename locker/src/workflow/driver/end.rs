@@ -20,17 +20,17 @@ use crate::workflow::flow::{Flow, Start};
 use crate::workflow::outcome::ended::Ended;
 use crate::workflow::stop::{StepFailure, StopKind};
 
-/// How the code of a run returned, with what it returned.
+/// How the code of a run returned, with its value.
 pub(crate) enum Came {
     /// The answer, as JSON.
     Completed(String),
     /// The input of the next version of its key, as JSON.
     Continued(String),
     Failed(StepFailure),
-    /// It did not run: its runs lost too many drivers.
+    /// The code did not run, because earlier runs lost too many drivers.
     Exhausted(StepFailure),
     Stopped(StopKind),
-    /// It panicked, or its time was over.
+    /// The code panicked or exceeded its time limit.
     Aborted(String),
     Compensated,
     /// A compensation stopped.
@@ -40,7 +40,7 @@ pub(crate) enum Came {
 }
 
 impl Came {
-    /// A permanent failure, or another stop.
+    /// Converts a stop that the code returned.
     pub(crate) fn of(stop: StopKind) -> Self {
         let (step, json) = match stop {
             StopKind::Failed(failure) => return Self::Failed(failure),
@@ -75,7 +75,7 @@ impl Came {
         self.stop().and_then(StopKind::step)
     }
 
-    /// The need that it returned.
+    /// Returns the need of the stop that the code returned.
     fn need(&self) -> Option<Need> {
         if let Self::Pivot(reason) = self {
             let kind = NeedKind::Operator { item: None };
@@ -91,7 +91,7 @@ impl Came {
         Some(Need { place: None, kind, reason: stop.reason() })
     }
 
-    /// The caller receives the error of the store that stopped the run.
+    /// Returns the error of the store that stopped the run, if the workflow waits because of it.
     fn answer(self, next: Next) -> Result<Next, Error> {
         match (self, next) {
             (
@@ -103,16 +103,16 @@ impl Came {
     }
 }
 
-/// What follows the end of a run.
+/// The next act after the end of a run.
 pub(crate) enum Next {
     Ended(Ended),
-    /// There may be steps to compensate. This run does so under another attempt, so that writes of
-    /// the forward part that are still in flight are refused.
+    /// Steps may need a compensation. This run compensates them under another attempt, which
+    /// refuses later writes of the forward code.
     Compensate(Flow),
 }
 
 impl Flow {
-    /// End the run, as its effects, its needs and its code decide.
+    /// Ends the run. Its effects, its needs and its code decide how.
     pub(crate) async fn end(&self, code: &dyn Drive, came: Came) -> Result<Next, Error> {
         // A task that the code left behind begins no step from here on.
         self.close();
@@ -123,7 +123,7 @@ impl Flow {
             Ok(next) => return came.answer(next),
             Err(stop) => stop,
         };
-        // The end could not be written: the run is released, or set aside, if that can be written.
+        // The end could not be written. Try to release or quarantine the workflow instead.
         let cannot_store = Came::Stopped(stop);
         needs.extend(cannot_store.need());
         let written = Box::pin(self.write_end(code, &cannot_store, &effects, &needs)).await;
@@ -134,10 +134,10 @@ impl Flow {
         }
     }
 
-    /// Release the workflow of a run that panicked or exceeded its time limit. A later run
-    /// compensates it, if that is its end.
+    /// Releases the workflow of a run that panicked or exceeded its time limit. If the workflow
+    /// fails because of it, a later run compensates the workflow.
     pub(crate) async fn broken_off(&self, code: &dyn Drive, why: &str) -> Result<Ended, Error> {
-        // A run that failed compensates under another attempt.
+        // If the run was compensating, it has another attempt.
         let compensating = self.run_time().compensating().map(|header| self.under(header));
         let flow = compensating.as_ref().unwrap_or(self);
         let flow = match Box::pin(flow.end(code, Came::Aborted(why.to_owned()))).await? {
@@ -185,14 +185,15 @@ impl Flow {
         Ok(Next::Ended(ended))
     }
 
-    /// The effects of this workflow whose outcomes are unknown, the earliest start first.
+    /// Returns the effects of this workflow whose outcomes are unknown, the earliest start first.
     ///
-    /// If the workflow may end now, the records of steps with keys of their own that this run did
-    /// not reach are read.
+    /// If the workflow may end now, this reads the records of steps with their own keys that
+    /// this run did not reach.
     async fn effects(&self, returned: Returned) -> Vec<Effect> {
         let (now, skew) = (self.time(), self.context().skew());
         let answerer = (returned == Returned::Compensated).then(|| self.run_id());
-        // Before the records: a start whose reply arrives during a read below is in either of them.
+        // The starts are read before the records. So if the reply of a start arrives during a read
+        // below, the start is in the list or in the records.
         let starts = self.starts();
         // An operator who closed a workflow as it was has seen its effects.
         let closed = self.lock_header().closed_after;
@@ -238,7 +239,8 @@ impl Flow {
         effects
     }
 
-    /// The record of a step with a key of its own, as this run knows it.
+    /// Returns the record of a step with its own key. `reads`: read the record if this run has
+    /// not read it.
     async fn look_at(&self, id: &RecordId, reads: bool) -> Result<Option<StepRecord>, Error> {
         let known = self.recorded(id);
         if known.is_some() || !reads {
@@ -251,8 +253,8 @@ impl Flow {
         Ok(read)
     }
 
-    /// The effects that an earlier run completed and that the code did not reach: it took another
-    /// branch, or a deployment renamed them.
+    /// Returns the effects that an earlier run completed and that the code did not reach: it took
+    /// another branch, or a deployment renamed the steps.
     fn unreached(&self) -> Vec<String> {
         let mut unreached = self.records_that(|record| {
             let is_effect = matches!(record.kind, StepKind::Once | StepKind::Atomic | StepKind::Pointer);
@@ -294,15 +296,15 @@ impl Flow {
         );
     }
 
-    /// Store the first failure; then end the workflow, or report that there may be steps to
-    /// compensate.
+    /// Stores the first failure. Then ends the workflow, or returns that steps may need a
+    /// compensation.
     async fn fail(&self, failure: StepFailure, effects: &[Effect]) -> Result<Next, StopKind> {
         let stored = failure.to_stored().map_err(Error::from)?;
         let result = self.store_answer(stored).await?;
         let reason = StopKind::Failed(failure.clone()).reason();
         let recorded = !self.records_that(|record| record.compensation.is_some() || record.pivot).is_empty();
-        // Only this run can have begun a step that is not among its records: a step that an earlier
-        // run began after the query of this one is withdrawn. An effect that is in doubt and has no
+        // Only this run can have begun a step that is not among its records: an earlier run
+        // withdraws a step that it began after the query of this run. An effect in doubt without a
         // compensation is shown at the end of the compensation.
         if !recorded && !self.is_touched() && effects.is_empty() {
             self.end_by("end the workflow", DriverAct::Fail { result }).await?;
@@ -313,7 +315,7 @@ impl Flow {
         Ok(Next::Compensate(self.under(self.header())))
     }
 
-    /// Store an answer in an item of its own, before the header refers to it.
+    /// Stores an answer in a separate item, before the header refers to it.
     async fn store_answer(&self, json: String) -> Result<Body, StopKind> {
         let encoded = answer::encode_for_item(json).map_err(StopKind::Answer)?;
         let (codec, bytes, id) = (encoded.codec, encoded.bytes.len(), self.context().new_id());
@@ -322,7 +324,7 @@ impl Flow {
         let put = self.context().store().put_item("store the answer", &item, None, Guard::None, until);
         match put.await {
             Ok(_) => Ok(Body::Beside { codec, id, bytes }),
-            // No header refers to it, so nothing has ended.
+            // No header refers to the item, so nothing has ended.
             Err(Error::Unknown { verb, tries, source }) => {
                 Err(Error::Unavailable { verb, tries, source }.into())
             }
@@ -330,12 +332,12 @@ impl Flow {
         }
     }
 
-    /// Delete an answer that no header refers to. If that fails, it is deleted with its workflow.
+    /// Deletes an answer to which no header refers. If this fails, the reaper deletes the answer.
     async fn drop_answer(&self, unused: &Body) {
         let Body::Beside { id, .. } = unused else { return };
         let item = Place::Answer(id).to_string();
         let store = self.context().store();
-        // The header may refer to it after all, by a request whose response was lost.
+        // A request whose response was lost may have written a header that refers to the answer.
         let used =
             |header: Header| matches!(&header.result, Some(Body::Beside { id: used, .. }) if used == id);
         match Box::pin(store.read_header(self.workflow(), self.until())).await {
@@ -352,7 +354,7 @@ impl Flow {
         }
     }
 
-    /// End a workflow whose steps are all compensated.
+    /// Ends a workflow whose steps are all compensated.
     async fn end_compensated(&self) -> Result<Ended, StopKind> {
         let (ending, has_ended) = {
             let header = self.lock_header();
@@ -377,7 +379,7 @@ impl Flow {
         );
     }
 
-    /// Release the workflow until its next run, unless its attempts are exhausted.
+    /// Releases the workflow until its next run, unless its attempts are exhausted.
     async fn wait(
         &self,
         code: &dyn Drive,
@@ -390,8 +392,8 @@ impl Flow {
             release.reason.clone_from(why);
         }
         let limits = self.limits().patience();
-        // The time that a step sets ends the workflow whatever its attempts: a step that must not
-        // be late cannot wait until ten have been made.
+        // A time limit that a step sets ends the workflow after any number of attempts: a step that
+        // must not be late cannot wait for ten attempts.
         let of_step = release.retry_for.filter(|_| release.pause == Pause::Failed);
         let patience = of_step.map_or(limits, |retry_for| Patience { attempts: 1, retry_for, ..limits });
         if !decide::is_exhausted(&header, release.pause, self.has_progressed(), patience, self.time()) {
@@ -423,7 +425,7 @@ impl Flow {
         let Release { retry, wait, waits, pause, reason, .. } = release;
         let (header, progressed) = (self.header(), self.has_progressed());
         let attempts = if progressed { 1 } else { header.attempts };
-        // The backoff is for retries. A chosen wait ends when the code said.
+        // The backoff delays only retries. A wait of the code ends at its own time.
         let retry = retry.map(|at| at.max(self.context().next_try(attempts, self.limits())));
         let at = retry.into_iter().chain(wait).min().unwrap_or_else(|| self.time());
         let failing_after = self.limits().failing_after;
@@ -438,12 +440,12 @@ impl Flow {
         self.quarantine_for(reason, None).await
     }
 
-    /// `waits_for`: the item of the step for which it is in quarantine.
+    /// Quarantines the workflow. `waits_for`: the item of the step that is the reason.
     async fn quarantine_for(&self, reason: String, waits_for: Option<String>) -> Result<Ended, Unwritten> {
         let act = DriverAct::Quarantine { reason: reason.clone(), waits_for };
         self.act("quarantine the workflow", act).await?;
         let header = self.header();
-        // The outcome that it stopped for was reported meanwhile.
+        // The outcome that the run waited for was reported in between, so the workflow is due.
         if !header.is_quarantined() {
             return Ok(Ended::Waiting(self.context().waiting(&header)));
         }
@@ -468,7 +470,7 @@ impl Flow {
     }
 }
 
-/// `None`: the code reached all steps.
+/// Returns a note about completed steps that the code did not reach. `None`: it reached all steps.
 pub(crate) fn not_reached(steps: &[String]) -> Option<String> {
     const MOST: usize = 5;
     if steps.is_empty() {
@@ -479,7 +481,7 @@ pub(crate) fn not_reached(steps: &[String]) -> Option<String> {
     Some(format!("an earlier run completed {steps}{more}, and the code does not reach that any more"))
 }
 
-/// Why a workflow is not tried any more.
+/// Returns the reason why a workflow is not retried any more.
 fn exhausted(header: &Header, now: DateTime<Utc>, last: &str) -> String {
     let seconds = time::between(header.since, now).as_secs();
     let without = match seconds {

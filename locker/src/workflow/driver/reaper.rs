@@ -1,4 +1,4 @@
-//! The reaper: deletes finished workflows, and quarantines those that never finish.
+//! The reaper: deletes finished workflows, and quarantines workflows that never finish.
 
 mod erase;
 mod run;
@@ -27,29 +27,29 @@ use crate::store::{Changed, Everything, Row};
 use crate::workflow::context::Context;
 use crate::workflow::outcome::ended::Ended;
 
-/// A workflow that is kept although it is due is checked again after as long as it has been due,
-/// within these bounds.
+/// The bounds of the pause until a kept workflow is checked again. Within them, the pause is the
+/// time for which the workflow has been due.
 const LOOK_AGAIN: [std::time::Duration; 2] =
     [std::time::Duration::from_secs(24 * 60 * 60), std::time::Duration::from_secs(30 * 24 * 60 * 60)];
-/// How long deleting one workflow may take before another run continues it.
+/// The time after which another run continues the deletion of a workflow.
 const DELETING: std::time::Duration = std::time::Duration::from_secs(5 * 60);
 
 /// Deletes finished workflows past their retention, and gives old unfinished ones one last attempt.
 ///
-/// Run it about once an hour. It works on many workflows side by side; what becomes of one does not
-/// stop the others.
+/// Run it about once an hour. It works on many workflows concurrently. An error of one workflow
+/// does not stop the others.
 ///
 /// - Only **finished** workflows are ever deleted. A compact ledger record of each remains: key,
 ///   name, times, attempts, outcome, and the operator who acted on it.
-/// - Evidence is not deleted: a finished workflow with a step that is `started`, `held` or `late`,
-///   with a late event, or with an unsent message, is kept. (A step that was cancelled in doubt and
-///   whose compensation found nothing is not evidence.) If the first version of a workflow that has
-///   continued is kept, its latest version is kept, too.
-/// - A workflow that is unfinished after
-///   [`Limits::last_chance_after`](crate::workflow::Limits::last_chance_after), counted from its
-///   start or from an operator's last act, is driven once more with the completer's code, and
-///   quarantined if that does not finish it. One whose code the completer does not have is left
-///   alone.
+/// - Evidence is not deleted. A finished workflow is evidence if it has a step that is `started`,
+///   `held` or `late`, a late event, or an unsent message. (A step that was cancelled in doubt and
+///   whose compensation found nothing is not evidence.)
+/// - If the first version of a workflow that has continued is evidence or unfinished, its latest
+///   version is kept as well.
+/// - A workflow without progress for
+///   [`Limits::last_chance_after`](crate::workflow::Limits::last_chance_after) gets one last
+///   attempt with the completer's code. If the attempt does not finish the workflow, it is
+///   quarantined. If the completer does not have its code, the workflow is skipped.
 #[derive(Debug, Clone)]
 #[must_use = "a reaper does nothing until it is run"]
 pub struct Reaper {
@@ -58,7 +58,7 @@ pub struct Reaper {
     concurrency: usize,
     limit: Option<usize>,
     deadline: Option<DateTime<Utc>>,
-    /// For requests that delete a record.
+    /// The permits for requests that delete a record.
     pub(crate) turns: Arc<Semaphore>,
 }
 
@@ -76,15 +76,15 @@ pub struct ReaperReport {
     pub completed: usize,
     /// Old unfinished workflows that were quarantined.
     pub quarantined: usize,
-    /// Workflows that could not be read or written; they stay.
+    /// Workflows that could not be read or written. They are kept.
     pub failed: usize,
-    /// Old unfinished workflows whose code is not registered here and which are not
-    /// [expected](Completer::also_expect), by name; they stay for the reaper that has it.
+    /// Old unfinished workflows whose code is neither registered here nor
+    /// [expected](Completer::also_expect), by name. A reaper with their code handles them.
     pub unknown: BTreeMap<String, usize>,
 }
 
 impl Reaper {
-    /// A reaper with the completer's workflows and code.
+    /// Returns a reaper with the workflows and the code of a completer.
     pub fn new(completer: &Completer) -> Self {
         Self {
             context: completer.context.clone(),
@@ -97,24 +97,26 @@ impl Reaper {
         .concurrency(32)
     }
 
-    /// How many finished workflows it deletes concurrently. Default: 32. As many records of steps
-    /// are deleted at a time, of all of them together. Last attempts run as concurrently as the
-    /// [completer's](Completer::concurrency).
+    /// Sets how many finished workflows are deleted at the same time (default: 32).
+    ///
+    /// The same number limits the records of steps that are deleted at the same time, over all
+    /// workflows. The [completer](Completer::concurrency) limits the last attempts.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = concurrency.clamp(1, Semaphore::MAX_PERMITS);
         self.turns = Arc::new(Semaphore::new(self.concurrency));
         self
     }
 
-    /// How many workflows it looks at in one run. Default: as many as are due, until its deadline.
+    /// Sets how many workflows one run checks (default: all that are due, until its deadline).
     pub const fn limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// Stop at this time, such as 5 seconds before the deadline of a Lambda invocation. No deletion
-    /// begins in the last 2 seconds before it, and no last attempt for which the
-    /// [completer](Completer::deadline) would not claim a workflow.
+    /// Sets the deadline of the run, such as 5 seconds before the deadline of a Lambda invocation.
+    ///
+    /// No deletion begins in the last 2 seconds. A last attempt begins only if the
+    /// [completer](Completer::deadline) would still claim a workflow.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         let deadline = deadline.into();
         self.deadline = Some(deadline);
@@ -122,25 +124,27 @@ impl Reaper {
         self
     }
 
-    /// Delete finished workflows that are due, and give old unfinished ones their last attempt.
+    /// Deletes finished workflows that are due, and gives old unfinished workflows a last attempt.
     ///
     /// # Cancel safety
     ///
-    /// If you drop the future, the next run continues a deletion that was begun.
+    /// If you drop the future, the next run continues a deletion that has begun.
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if the code of the completer is refused ([`Completer::run`]).
-    /// [`Error::Denied`], [`Error::Unavailable`] if nothing at all could be listed. An error after
-    /// that is reported as [`RunReport::stopped_by`].
+    /// [`Error::Invalid`]: the code of the completer is refused ([`Completer::run`]).
+    /// [`Error::Denied`], [`Error::Unavailable`]: nothing could be listed. A later error is
+    /// reported as [`RunReport::stopped_by`].
     ///
     /// # Cost
     ///
-    /// For each workflow that it deletes: 1 query, 3 writes of the header and the ledger including
-    /// the index, and 1 write unit for each KB of each of its items; 1 request for each step, side
-    /// by side, and 1 for its answers. 1 read for each step with a key of its own. For one that it
-    /// keeps: 1 query and 1 write of the header, after 1 day, 2, 4, 8, 16, and then every 30 days.
-    /// 1 write unit to write down that it ran.
+    /// - Each deleted workflow: 1 query, 3 writes of the header and the ledger including the index,
+    ///   and 1 write unit for each KB of each of its items. 1 request for each step, concurrently,
+    ///   and 1 for its answers. 1 read for each step with its own key.
+    /// - Each kept workflow: 1 query and 1 write of the header, after 1 day, 2, 4, 8, 16, and then
+    ///   every 30 days.
+    /// - The latest version of a workflow that has continued: 1 more query, of the first version.
+    /// - 1 write unit to record the time of the run.
     pub async fn run(&self) -> Result<RunReport<ReaperReport>, Error> {
         self.completer.check()?;
         let run = async {
@@ -151,7 +155,7 @@ impl Reaper {
         scheduled(&self.context, Machine::Reaper, self.deadline, Box::pin(run)).await
     }
 
-    /// Look at one workflow that is due.
+    /// Deletes or drives one workflow that is due.
     async fn one(&self, finished: bool, row: &Row) -> ReaperReport {
         let mut reaped = ReaperReport::default();
         let looked_at = if finished {
@@ -176,7 +180,7 @@ impl Reaper {
         if !header.state.is_final() || header.next_due > context.now() {
             return Ok(());
         }
-        // A start and a signal find the latest version of a key by the first one.
+        // A start and a signal find the latest version of a key by the header of the first version.
         let is_followed = header.continued_as.is_some()
             && header.continues.is_none()
             && header.state != State::Reaping
@@ -192,8 +196,8 @@ impl Reaper {
             self.write(header, ReaperAct::Keep(look_again(header, context.now()))).await?;
             return Ok(());
         }
-        // From here on no operator or driver acts on it, and a later run of the reaper continues
-        // the deletion.
+        // After this write, no operator and no driver changes the workflow, and a later run of the
+        // reaper continues the deletion.
         let act = ReaperAct::Delete(time::after(context.now(), DELETING));
         let Some(reaping) = self.write(header, act).await? else { return Ok(()) };
         self.erase(&reaping, &all).await?;
@@ -205,8 +209,8 @@ impl Reaper {
         Ok(())
     }
 
-    /// Whether this is the latest version of a workflow whose first version is kept as evidence.
-    /// Without the latest version, callers would not receive their outcome.
+    /// Returns whether this is the latest version of a workflow whose first version is evidence or
+    /// unfinished. Without the latest version, callers would not receive the outcome.
     async fn has_first(&self, latest: &Header) -> Result<bool, Error> {
         let (context, until) = (&self.context, self.context.until(self.deadline));
         let Some(first) = latest.continues.filter(|_| latest.continued_as.is_none()) else {
@@ -219,7 +223,7 @@ impl Reaper {
         Ok(is_its && (!first.state.is_final() || self.has_evidence(first, &all).await?))
     }
 
-    /// The latest version of a key was deleted, so the first one can be deleted, too.
+    /// Makes the first version due, after the latest version was deleted.
     async fn look_at_first(&self, latest: &Header, first: u32) -> Result<(), Error> {
         let (context, until) = (&self.context, self.context.until(self.deadline));
         let workflow = name::partition(&latest.key(), first);
@@ -254,7 +258,7 @@ impl Reaper {
         let Some(header) = Box::pin(context.store().read_header(&row.key, until())).await? else {
             return Ok(());
         };
-        // Progress, a wait that the code chose, and an operator's act begin its time anew.
+        // The time counts from the last progress, wait of the code, or act of an operator.
         let since = header.since;
         if !is_old(since) {
             return Ok(());
@@ -278,7 +282,7 @@ impl Reaper {
                         reaped.quarantined += 1;
                         Ok(())
                     }
-                    // Another driver claimed it meanwhile.
+                    // Another driver has claimed the workflow.
                     Err(Unwritten::Lost) => Ok(()),
                     Err(Unwritten::Store(error)) => Err(error),
                 };
@@ -296,10 +300,10 @@ impl Reaper {
         Ok(())
     }
 
-    /// Whether the workflow has a step in doubt or an unsent message.
+    /// Returns whether the workflow has a step in doubt, a late event or an unsent message.
     async fn has_evidence(&self, header: &Header, all: &Everything) -> Result<bool, Error> {
-        // One that an operator closed keeps also what was cancelled in doubt, so that an outcome is
-        // shown.
+        // In a workflow that an operator closed, a step cancelled in doubt is also evidence. So a
+        // later outcome of the step is shown.
         let in_doubt = |state| match state {
             StepState::Started | StepState::Held | StepState::Late => true,
             StepState::Cancelled => header.closed,
@@ -329,8 +333,8 @@ impl Reaper {
         Ok(!all.messages.is_empty())
     }
 
-    /// The other events under names that have their event. Most workflows have none, and cost no
-    /// request.
+    /// Reads the surplus events: other events under names that have an event. Most workflows have
+    /// no surplus event, and need no request.
     async fn surplus(&self, header: &Header) -> Result<Vec<EventRecord>, Error> {
         if header.surplus == 0 {
             return Ok(Vec::new());
@@ -339,7 +343,7 @@ impl Reaper {
         Box::pin(self.context.store().read_surplus(&header.workflow, None, until)).await
     }
 
-    /// `None`: it was changed since, or is not for this any more.
+    /// Writes an act of the reaper. `None`: the workflow has changed, or does not allow the act.
     async fn write(&self, seen: &Header, act: ReaperAct) -> Result<Option<Header>, Error> {
         let context = &self.context;
         let event = HeaderEvent::Reaper { seen: seen.revision.clone(), act };
@@ -369,8 +373,8 @@ fn tell(reaped: &RunReport<ReaperReport>) {
     );
 }
 
-/// When to look again at a workflow that is kept: after 1 day, and then each time after twice as
-/// long, up to 30 days.
+/// Returns the time of the next check of a kept workflow. The pause begins with 1 day and doubles
+/// each time, up to 30 days.
 fn look_again(header: &Header, now: DateTime<Utc>) -> DateTime<Utc> {
     let [least, most] = LOOK_AGAIN;
     let due = header.ended.and_then(|ended| match header.retention {
@@ -381,7 +385,7 @@ fn look_again(header: &Header, now: DateTime<Utc>) -> DateTime<Utc> {
     time::after(now, since.clamp(least, most))
 }
 
-/// Why a workflow is quarantined that its last attempt did not finish.
+/// Returns the reason of the quarantine of a workflow that its last attempt did not finish.
 fn unfinished(since: DateTime<Utc>, last: &str) -> String {
     format!("unfinished since {since}, and its last attempt did not finish it: {last}")
 }

@@ -21,7 +21,7 @@ use crate::workflow::flow::Flow;
 use crate::workflow::send;
 use crate::workflow::stop::{StepFailure, Stop, StopKind};
 
-/// The record of the step and the check of the header come first.
+/// The first actions of the transaction: the record of the step, and the check of the header.
 const OWN_ACTIONS: usize = 2;
 
 /// Builds a step inside DynamoDB, which [`commit`](Self::commit) writes. See [`Flow::atomic`].
@@ -68,7 +68,7 @@ impl<'a> Atomic<'a> {
         }
     }
 
-    /// Set the input of the step. Only a digest is recorded. If a resumed step has another input,
+    /// Sets the input of the step. Only a digest is recorded. If a resumed step has another input,
     /// the workflow is quarantined.
     pub fn input(mut self, input: &impl Serialize) -> Self {
         self.input = Some(Flow::fingerprint(&self.name, input));
@@ -77,21 +77,23 @@ impl<'a> Atomic<'a> {
 
     takes_actions!();
 
-    /// Add a message about this workflow, committed with the step. Same as [`send`](Self::send) of
-    /// [`NewMessage::new`].
+    /// Adds a message about this workflow, committed with the step. Same as [`send`](Self::send)
+    /// with [`NewMessage::new`].
     pub fn message(self, topic: impl Into<String>, body: &impl Serialize) -> Self {
         self.send(NewMessage::new(topic, body))
     }
 
-    /// Add a message, committed with the step: it is sent at least once if the step is committed,
-    /// and never if not. See [`message`](crate::message) for how, and in which order. A workflow
-    /// with unsent messages is not deleted.
+    /// Adds a message, committed with the step.
+    ///
+    /// If the step is committed, the message is sent at least once. Otherwise it is never sent. The
+    /// order is described in [`message`](crate::message). A workflow with unsent messages is not
+    /// deleted.
     pub fn send(mut self, message: NewMessage) -> Self {
         self.actions.messages.push(message);
         self
     }
 
-    /// Declare how the step is compensated if the workflow fails or is cancelled. Same as
+    /// Sets the compensation of the step, which runs if the workflow fails or is cancelled. Same as
     /// [`Once::compensate`](crate::workflow::Once::compensate).
     pub fn compensate(mut self, undo: &impl Serialize) -> Self {
         self.compensation = Some(intent(&self.name, undo, std::time::Duration::ZERO));
@@ -104,21 +106,21 @@ impl<'a> Atomic<'a> {
         self
     }
 
-    /// Do not record a refusal: a run that resumes the workflow tries the commit again, and may go
-    /// another way than the run before.
+    /// Sets that a refusal is not recorded: a run that resumes the workflow tries the commit again.
     ///
-    /// Use it where a refusal only means "not now", such as a balance that is too low, and the code
-    /// does nothing else because of it.
+    /// That run may take another branch than the run before. Use this only if a refusal means "not
+    /// now", such as a balance that is too low, and if the code runs no other steps because of the
+    /// refusal.
     pub const fn ask_again(mut self) -> Self {
         self.asks_again = true;
         self
     }
 
-    /// Commit the step, or find it committed; return the recorded value.
+    /// Commits the step, unless it is recorded, and returns the recorded value.
     ///
-    /// Limits are checked before anything is sent: 100 actions including its own two, 4 MB, and one
-    /// action for each item, as far as actions name their keys (a put does not). The transaction
-    /// also depends on this driver still owning the workflow.
+    /// Limits are checked before a request is sent: 100 actions including 2 of the step, 4 MB, and
+    /// one action for each item. The check of the items does not include puts, because a put does
+    /// not name its key. The transaction is refused if this driver no longer owns the workflow.
     ///
     /// # Crash window
     ///
@@ -126,35 +128,37 @@ impl<'a> Atomic<'a> {
     ///
     /// # Cancel safety
     ///
-    /// If you drop the future, the transaction may be committed; a resumed workflow finds out from
-    /// its record.
+    /// If you drop the future, the transaction may be committed. A resumed workflow finds the
+    /// record of the step.
     ///
     /// # Errors
     ///
-    /// [`Stop`], which says what happens to the workflow. If one of your conditions failed, none of
-    /// your writes was applied, and the workflow fails. The refusal is recorded, so that a resumed
-    /// workflow finds the same one, unless the step [asks again](Self::ask_again).
+    /// [`Stop`], which decides what happens to the workflow. Return it. If one of your conditions
+    /// failed, none of your writes was applied, and the workflow fails. The refusal is recorded, so
+    /// a resumed workflow finds the same refusal, unless the step [asks again](Self::ask_again).
     ///
     /// # Cost
     ///
     /// 1 request. Each item costs 2 write units for each KB, as in any transaction: the record, the
     /// checked header, your rows, the messages; 1 write unit more for each message, for the index.
-    /// Nothing if the step is recorded. A value above 4 KB, as stored: 1 more request, and 1 write
-    /// unit instead of 2 for each KB of it; a later run that asks for it reads it by 1 request. A
-    /// refusal: 1 more request and 1 write unit. To send each
-    /// message: a part of a request to its broker, 1 request to delete it, 1 write unit for each
-    /// KB, and 1 for the index.
+    /// Nothing if the step is recorded. A refusal: 1 more request and 1 write unit.
+    ///
+    /// - A value above 4 KB, as stored: 1 more request, and 1 write unit instead of 2 for each KB
+    ///   of the value. A later run that needs the value reads it by 1 request.
+    /// - Each message that is sent: a part of a request to its broker, 1 request to delete it, 1
+    ///   write unit for each KB, and 1 for the index.
     pub async fn commit<T: Serialize + DeserializeOwned>(self, value: &T) -> Result<T, Stop> {
         let (flow, name) = (self.flow, self.name.clone());
         Ok(flow.call(&name, None, Box::pin(self.write(value))).await?)
     }
 
-    /// Commits the step as [`commit`](Self::commit) does, and returns the refusal of your
-    /// conditions as a value, so that the code can take another way.
+    /// Commits the step like [`commit`](Self::commit), and returns a refusal as a value.
+    ///
+    /// A refusal means that one of your conditions failed. The code can then take another branch.
     ///
     /// # Errors
     ///
-    /// [`Stop`] for everything that is no outcome; pass it on.
+    /// [`Stop`], if the step is neither committed nor refused. Return it.
     ///
     /// # Cost
     ///
@@ -202,8 +206,9 @@ impl<'a> Atomic<'a> {
         let mut known = known;
         let result = flow.keep(&new.id, encoded).await?;
         let how = Begin::End(End::Completed(result.clone()));
-        // A transaction is refused as a whole, with the items that failed their conditions. Only a
-        // step record that another driver wrote meanwhile leads to another round.
+        // A transaction is refused as a whole, and DynamoDB returns the items whose conditions
+        // failed. Only the step record of an earlier workflow under this key leads to another
+        // round.
         loop {
             let (record, outgoing, actions) =
                 actions_of(flow, known.as_ref(), &new, &how, &given, &messages)?;
@@ -251,7 +256,7 @@ impl<'a> Atomic<'a> {
     }
 }
 
-/// The record of the step, and the whole transaction.
+/// Returns the record of the step, the messages to send, and all actions of the transaction.
 fn actions_of(
     flow: &Flow,
     known: Option<&StepRecord>,
@@ -289,7 +294,8 @@ fn actions_of(
     };
     let mut outgoing: Vec<_> = messages.iter().enumerate().map(outgoing).collect();
     let shards = context.settings().shards;
-    // Its place is that of its step, which is recorded once, or is made for it.
+    // The key of the item is unique: it contains the step, which is recorded once, or is made for
+    // this message. So the put needs no condition.
     let put = |message: &Letter| Action::Put { item: message_item(message, shards), absent: false };
     actions.extend(outgoing.iter().map(put));
     // A delayed message is not in the partition of the workflow. A relay sends it.
@@ -297,7 +303,7 @@ fn actions_of(
     Ok((record, outgoing, actions))
 }
 
-/// Record a refusal. That also refuses a request whose response was lost, if it arrives later.
+/// Records a refusal. If a request whose response was lost arrives later, the record refuses it.
 async fn record_refusal<T: DeserializeOwned>(
     flow: &Flow,
     name: &str,
@@ -309,12 +315,12 @@ async fn record_refusal<T: DeserializeOwned>(
     let failure = StepFailure::of(Some(name), Class::Permanent, &Refused { writes: writes.to_vec() });
     let json = failure.to_stored().map_err(Error::from)?;
     let end = End::Failed(Flow::encode(name, json)?.into());
-    // If the step was committed, or another driver recorded a refusal, that counts.
+    // If the step is committed, or another driver has recorded a refusal, that record counts.
     let record = recorded::end(flow, "record the refusal", known, new, end).await?;
     settled(flow, name, &record, input).await
 }
 
-/// The conditions of writes that failed, so that nothing of the step was written.
+/// A refusal: conditions of your writes failed, and nothing of the step was written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Refused {
@@ -323,18 +329,17 @@ pub struct Refused {
     pub writes: Vec<usize>,
 }
 
-/// What a refused transaction says.
+/// The reason of a refused transaction.
 enum Refusal {
-    /// Another commit came first, and counts.
+    /// The step is recorded. This record counts.
     Recorded(Box<StepRecord>),
-    /// A driver of a former workflow under this key left its record.
+    /// The record is of an earlier workflow under this key.
     Stale(Box<StepRecord>),
-    /// The conditions of these writes of the caller failed.
+    /// The conditions of these writes of the code failed.
     Of(Vec<usize>),
 }
 
-/// Decide from the failed conditions whether the step is recorded, the workflow lost, or a caller's
-/// write refused.
+/// Returns the reason of the refusal, from the items whose conditions failed.
 fn refused(flow: &Flow, at: Vec<(usize, Option<crate::store::Item>)>) -> Result<Refusal, StopKind> {
     let mut writes = Vec::new();
     for (place, item) in at {
@@ -368,7 +373,7 @@ async fn settled<T: DeserializeOwned>(
     }
 }
 
-/// The stop that a recorded refusal leads to.
+/// Returns the stop for a recorded refusal.
 fn refusal(name: &str, record: &StepRecord) -> StopKind {
     match failed(record) {
         StopKind::Failed(failure) => match failure.error::<Refused>() {

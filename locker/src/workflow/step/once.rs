@@ -62,12 +62,12 @@ impl<'a> Once<'a> {
         }
     }
 
-    /// The compensation of a step.
+    /// Returns the builder for the compensation of a step.
     pub(crate) fn compensating(flow: &'a Flow, of: Undo<'a>) -> Self {
         Self { compensates: Some(of), ..Self::new(flow, of.effect.to_string()) }
     }
 
-    /// The place of the step in its workflow.
+    /// Returns the place of the step in its workflow.
     pub(crate) fn place(&self) -> Place<'_> {
         match self.compensates {
             None => self.flow.place_of(&self.name),
@@ -79,19 +79,19 @@ impl<'a> Once<'a> {
         if self.compensates.is_some() { StepKind::Compensation } else { StepKind::Once }
     }
 
-    /// Set the input of the step. Only a digest is recorded. If a resumed step has another input,
+    /// Sets the input of the step. Only a digest is recorded. If a resumed step has another input,
     /// the workflow is quarantined.
     pub fn input(mut self, input: &impl Serialize) -> Self {
         self.input = Some(Flow::fingerprint(&self.name, input));
         self
     }
 
-    /// Give the step a business key of its own, such as `("card/charge", order_id)`, so that it
-    /// happens once **whichever workflow asks**: another workflow, a fork, or this one under the
-    /// next version of its key.
+    /// Sets a business key of the step, such as `("card/charge", order_id)`.
     ///
-    /// The workflow that ran the step also compensates it: if that workflow fails later, the others
-    /// have used a result that is compensated.
+    /// The step then happens once for **all workflows** that use the key: another workflow, a fork,
+    /// or this workflow under the next version of its key. The workflow that ran the step also
+    /// compensates it. If that workflow fails later, other workflows have used a result that is
+    /// then compensated.
     ///
     /// Without a key, the step belongs to this workflow and the version of its key. A key costs a
     /// pointer (1 request and 1 write unit), and 1 request when the workflow is resumed.
@@ -100,47 +100,48 @@ impl<'a> Once<'a> {
         self
     }
 
-    /// Use this version of the step's key, from 1.
+    /// Sets the version of the step's key, from 1.
     ///
-    /// A recorded **failure** of a lower version is then ignored, and the provider gets a new
-    /// idempotency key. A recorded success always counts. If its [`outcome`](Self::outcome) is a
-    /// failure, you may run the step again under a higher version.
+    /// A recorded **failure** of a lower version is then ignored, and the provider receives a new
+    /// idempotency key. A recorded success always counts. If the [`outcome`](Self::outcome) of the
+    /// step is a failure, you may run the step again under a higher version.
     pub const fn version(mut self, version: u32) -> Self {
         self.version = Some(version);
         self
     }
 
-    /// How long the record of a step with a key of its own is kept. Default: indefinitely, since an
-    /// old workflow that is resumed after the record was deleted would run the step again. A step
-    /// with a compensation cannot expire.
+    /// Sets the retention of the record of a step with its own key (default: forever).
+    ///
+    /// If an old workflow is resumed after the record was deleted, it runs the step again. The
+    /// record of a step with a compensation cannot expire.
     pub const fn retention(mut self, retention: Retention) -> Self {
         self.retention = retention;
         self
     }
 
-    /// How long the provider recognises an idempotency key (Stripe: 24 hours).
+    /// Sets how long the provider recognises an idempotency key (Stripe: 24 hours).
     ///
-    /// Until shortly before that, a step in doubt is sent again with the same key. If the provider
-    /// then refuses it permanently, that proves nothing about the first attempt, so the probe or an
-    /// operator decides.
+    /// Until shortly before the end of this time, a step in doubt is sent again with the same key.
+    /// If the provider then refuses the request permanently, this proves nothing about the first
+    /// attempt, so the probe or an operator decides.
     pub const fn recognised_for(mut self, time: Duration) -> Self {
         self.recognised = time;
         self
     }
 
-    /// Set how long an attempt is expected to take, from 1 second to 366 days. Default: 30 seconds.
-    /// Until then no other driver considers the step in doubt.
+    /// Sets the expected time of an attempt, from 1 second to 366 days (default: 30 seconds).
     ///
-    /// An attempt starts only if this much time is left in the run; without a value, at most half
-    /// of the run. A completer whose runs are never that long leaves the workflow to another
-    /// driver. While an attempt is within this time, the flow extends its claim of the workflow, up
-    /// to [`Limits::longest_run`](crate::workflow::Limits::longest_run).
+    /// Before the end of this time, no other driver considers the step in doubt. An attempt starts
+    /// only if this much time is left in the run. Without a value, it needs at most half of the
+    /// run. A completer whose runs are shorter leaves the workflow to another driver. While an
+    /// attempt is within this time, the flow extends its claim of the workflow, up to
+    /// [`Limits::longest_run`](crate::workflow::Limits::longest_run).
     pub const fn expect_within(mut self, time: Duration) -> Self {
         self.expected = Expected::set(time);
         self
     }
 
-    /// Set a probe that finds out whether a step in doubt happened.
+    /// Sets a probe that finds out whether a step in doubt happened.
     ///
     /// Return [`ProbeOutcome::NotDone`] only if the step has not happened **and will not**.
     pub fn probe<F, R>(mut self, probe: F) -> Self
@@ -152,22 +153,24 @@ impl<'a> Once<'a> {
         self
     }
 
-    /// Declare how the step is compensated if the workflow fails or is cancelled: by this variant
-    /// of the enum that all steps of the workflow use.
+    /// Sets the compensation of the step, which runs if the workflow fails or is cancelled.
     ///
-    /// [`Workflow::compensate`](crate::workflow::Workflow::compensate) reads it with
-    /// [`Compensation::undo`](crate::workflow::Compensation::undo). It is stored before the step
-    /// runs, so a step in doubt is compensated as well. The variant has at most 4 KB of JSON; its
+    /// Pass a variant of one enum that all steps of the workflow use.
+    /// [`Workflow::compensate`](crate::workflow::Workflow::compensate) reads the variant with
+    /// [`Compensation::undo`](crate::workflow::Compensation::undo). The variant is stored before
+    /// the step runs, so a step in doubt is compensated as well. It has at most 4 KB of JSON. Its
     /// name follows the rules for names of steps.
     ///
-    /// The enum is stored as serde writes it by default. Keep each variant that an unfinished
-    /// workflow may have stored: code that does not have the variant quarantines the workflow.
+    /// The enum is stored in the default form of serde. Keep each variant that an unfinished
+    /// workflow may have stored: code without the variant quarantines the workflow.
     pub fn compensate(self, undo: &impl Serialize) -> Self {
         self.compensate_within(undo, Duration::ZERO)
     }
 
-    /// Same as [`compensate`](Self::compensate), for a provider that recognises the idempotency key
-    /// of the compensation for this long: a compensation in doubt is then sent again.
+    /// Sets the compensation of the step, and how long the provider recognises its idempotency key.
+    ///
+    /// Same as [`compensate`](Self::compensate). Within this time, a compensation in doubt is sent
+    /// again.
     pub fn compensate_within(mut self, undo: &impl Serialize, recognised: Duration) -> Self {
         self.compensation = Some(intent(&self.name, undo, recognised));
         self
@@ -175,11 +178,11 @@ impl<'a> Once<'a> {
 
     /// Makes this step a pivot: a step that cannot be undone, such as a shipment.
     ///
-    /// If the workflow fails or is cancelled after the pivot happened, the steps after it are
-    /// compensated, the steps before it are not, and the workflow is quarantined. The same applies
-    /// while it is unknown whether the pivot happened. A pivot that failed permanently did not
-    /// happen: the steps before it are compensated. A pivot with a compensation of its own is
-    /// refused, and the workflow is quarantined.
+    /// If the workflow fails or is cancelled after the pivot happened, only the steps after the
+    /// pivot are compensated, and the workflow is quarantined. The same applies while it is unknown
+    /// whether the pivot happened. A pivot that failed permanently did not happen, so the steps
+    /// before it are compensated. A pivot with a compensation is refused: the workflow is
+    /// quarantined.
     ///
     /// # Examples
     ///
@@ -208,7 +211,7 @@ impl<'a> Once<'a> {
         self
     }
 
-    /// Set the retry policy for transient failures, and for in-doubt ones that a probe or a
+    /// Sets the retry policy for transient failures, and for failures in doubt that a probe or a
     /// recognised key can resolve.
     pub fn retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;

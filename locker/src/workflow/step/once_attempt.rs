@@ -1,4 +1,4 @@
-//! Running and recording a once-only step, and resolving it when it is in doubt.
+//! Runs and records a once-only step, and resolves it when it is in doubt.
 
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ use crate::workflow::stop::{StepFailure, Stop, StopKind};
 struct Started<'a, 'b> {
     once: &'a Once<'b>,
     record: Box<StepRecord>,
-    /// Whether an earlier start or attempt may have happened. A later attempt that did not happen
-    /// proves nothing about it.
+    /// Whether an earlier start or attempt may have happened. If a later attempt fails, this proves
+    /// nothing about the earlier attempt.
     doubt: bool,
     reads: Reads,
 }
@@ -58,7 +58,7 @@ impl Journal for Started<'_, '_> {
         self.doubt |= class == Class::InDoubt;
         let ends = matches!(class, Class::Permanent | Class::NeedsOperator);
         // While the provider recognises the key, the request is sent again, which finds out. A
-        // failure that ends the step proves nothing about an attempt before it.
+        // failure that ends the step proves nothing about an earlier attempt.
         if !self.doubt || (!ends && self.once.is_recognised(&self.record)) {
             return Ok(None);
         }
@@ -82,11 +82,11 @@ impl Journal for Started<'_, '_> {
         }
         if self.doubt {
             self.once.left_in_doubt(&self.record).await;
-            // The next run asks the provider again, or its probe.
+            // The next run sends the request again, or asks the probe.
             return self.once.doubtful(&self.record, true).after(cause);
         }
-        // None of its attempts happened, which only this call knows: without this write, the next
-        // run would find the step in doubt.
+        // None of the attempts happened. Without this write, the next run would find the step in
+        // doubt.
         match self.once.withdraw(&self.record, false).await {
             Ok(()) => stop,
             Err(failed) => failed,
@@ -99,8 +99,8 @@ impl Journal for Started<'_, '_> {
         self.once.prolong(&mut self.record, pause).await?;
         tokio::time::sleep(pause).await;
         flow.check_open(&self.once.name)?;
-        // A machine may be suspended for longer than it meant to sleep: then the step is due again,
-        // and the provider may have forgotten the key of an attempt that happened.
+        // The process may be suspended for longer than the pause. Then the step is due again, and
+        // the provider may no longer recognise the key of an attempt that happened.
         self.once.prolong(&mut self.record, Duration::ZERO).await?;
         if self.doubt && !self.once.is_recognised(&self.record) {
             return Err(self.once.doubtful(&self.record, true));
@@ -110,15 +110,16 @@ impl Journal for Started<'_, '_> {
 }
 
 impl Once<'_> {
-    /// Run the step, unless it is recorded.
+    /// Runs the step, unless it is recorded.
     ///
     /// Pass an async closure: `async |attempt| ..`. If the compiler reports E0373 ("async block may
-    /// outlive the current function"), it is a plain closure: `|attempt| async ..`.
+    /// outlive the current function"), you passed a plain closure: `|attempt| async ..`.
     ///
     /// # Crash window
     ///
-    /// Between its start and its outcome, the step is in doubt: it runs again only if the probe
-    /// allows it, or while the provider recognises the key. Otherwise an operator decides.
+    /// Between its start and its outcome, the step is in doubt. It runs again only while the
+    /// provider recognises the key, or if the probe returns
+    /// [`NotDone`](crate::workflow::ProbeOutcome::NotDone). Otherwise an operator decides.
     ///
     /// # Cancel safety
     ///
@@ -127,19 +128,19 @@ impl Once<'_> {
     ///
     /// # Errors
     ///
-    /// [`Stop`], which says what happens to the workflow.
+    /// [`Stop`], which decides what happens to the workflow. Return it.
     ///
     /// # Cost
     ///
     /// 3 requests: 2 writes, of 1 write unit and of 1 for each KB of the record, and 1 read of 1
-    /// unit. Nothing if the step is recorded; 1 request and 1 write unit if it has a key of its
+    /// unit. If the step is recorded: nothing, or 1 request and 1 write unit if it has a key of its
     /// own.
     ///
-    /// - A result above 4 KB, as stored: 1 request and 1 write unit more. A later run that asks for
-    ///   it: 1 request, and 1 read unit for each 4 KB. A step with a key of its own has its result
+    /// - A result above 4 KB, as stored: 1 request and 1 write unit more. A later run that reads
+    ///   it: 1 request, and 1 read unit for each 4 KB. A step with its own key has its result
     ///   in its record.
-    /// - An attempt that may end after the first was due: 1 more write, so that no other driver
-    ///   takes the step over meanwhile.
+    /// - An attempt that may end after the due time of the first attempt: 1 more write. So no other
+    ///   driver takes the step over during this attempt.
     /// - A step that is longer than two thirds of the claim extends the claim: each time 1 request,
     ///   1 write unit, and 2 for the index.
     pub async fn run<T, F, R>(self, work: F) -> Result<T, Stop>
@@ -152,8 +153,9 @@ impl Once<'_> {
         Ok(flow.call(&name, version, Box::pin(self.attempts(work))).await?)
     }
 
-    /// Runs the step as [`run`](Self::run) does, and returns its permanent failure as a value, so
-    /// that the code can take another way.
+    /// Runs the step like [`run`](Self::run), and returns its permanent failure as a value.
+    ///
+    /// So the code can take another branch after the failure:
     ///
     /// ```
     /// # use locker::workflow::{Flow, Stop};
@@ -182,8 +184,8 @@ impl Once<'_> {
     ///
     /// # Errors
     ///
-    /// [`Stop`] for everything that is no outcome; pass it on. If the recorded failure cannot be
-    /// read as this type, the workflow is quarantined.
+    /// [`Stop`], if the step has neither completed nor failed permanently. Return it. If the
+    /// recorded failure cannot be read as this type, the workflow is quarantined.
     ///
     /// # Cost
     ///
@@ -220,7 +222,7 @@ impl Once<'_> {
         }
     }
 
-    /// Mark the step as no longer running, so that no other driver waits for it.
+    /// Marks the step as no longer running, so that no other driver waits for it.
     pub(super) async fn left_in_doubt(&self, record: &StepRecord) -> StopKind {
         let stop = self.in_doubt(record);
         if let Ok(Changed::Done(left)) = self.hold(record, HolderAct::Leave).await {
@@ -229,7 +231,8 @@ impl Once<'_> {
         stop
     }
 
-    /// Extend the step, so that no other driver takes it over during the next attempt.
+    /// Extends the due time of the step, so that no other driver takes it over during the next
+    /// attempt.
     async fn prolong(&self, record: &mut Box<StepRecord>, pause: Duration) -> Result<(), StopKind> {
         let flow = self.flow;
         // Enough for the duration of this write itself.
@@ -244,7 +247,7 @@ impl Once<'_> {
                 **record = next;
                 Ok(())
             }
-            // Another workflow took it over: its outcome there counts here, too.
+            // Another workflow took the step over. The outcome there also counts here.
             _ if record.started_for.is_some() => {
                 Err(later(flow, &self.name, None, "another workflow took it over"))
             }
@@ -252,8 +255,8 @@ impl Once<'_> {
         }
     }
 
-    /// Record that the step happened. If its result cannot be stored, or the code could not read it
-    /// later, the step is held for an operator: it did happen.
+    /// Records that the step happened. If its result cannot be stored, or if the code cannot read
+    /// the result back, the step is held for an operator.
     async fn complete(
         &self,
         started: StepRecord,
@@ -276,7 +279,7 @@ impl Once<'_> {
         Err(failed(&self.finish(started, StepState::Held, false, json, Source::Unrecorded).await?))
     }
 
-    /// Record the outcome; it is logged first.
+    /// Logs the outcome, then records it.
     ///
     /// `doubt`: an earlier start may have happened.
     async fn finish(
@@ -305,14 +308,14 @@ impl Once<'_> {
         let attempt = started.attempt.clone();
         let completed = match &end {
             End::Completed(result) => Some(result.clone()),
-            // It happened: an outcome that is refused here is reported all the same.
+            // The step happened. If the write below is refused, the outcome is reported as late.
             End::Held(why) if source == Source::Unrecorded => Some(why.clone()),
             _ => None,
         };
         let act = HolderAct::End { end, doubt, ttl, by: flow.attempt().to_owned() };
         let event = StepEvent::Holder { attempt, act };
         let context = flow.context();
-        // No other record of the outcome exists, so it is worth an attempt even past the deadline.
+        // No other record of the outcome exists, so the write is tried even after the deadline.
         let until = flow.until_recorded();
         let rule = |stored: Option<&StepRecord>| on(stored, &event, context.stamp());
         let changed = context.store().change("record the step", Some(started.clone()), until, rule);
@@ -330,8 +333,8 @@ impl Once<'_> {
         }
     }
 
-    /// Resolve a step in doubt: take it over under a recognised key, ask the probe, or leave it in
-    /// doubt. `None`: its record was changed meanwhile.
+    /// Resolves a step in doubt: takes it over under a recognised key, asks the probe, or leaves it
+    /// in doubt. `None`: the record has changed in between.
     pub(crate) async fn resolve(
         &self,
         record: StepRecord,
@@ -358,7 +361,7 @@ impl Once<'_> {
         }
     }
 
-    /// Whether the provider still recognises the key when the next attempt arrives.
+    /// Returns whether the provider still recognises the key when the next attempt arrives.
     pub(crate) fn is_recognised(&self, record: &StepRecord) -> bool {
         let margin = self.flow.context().skew().saturating_add(self.expected.time);
         let until = time::after(record.created, self.recognised.saturating_sub(margin));

@@ -1,4 +1,4 @@
-//! Starting a once-only step: its record is written first, or found.
+//! Starts a once-only step: writes its record before its work, or finds its record.
 
 use super::once::Once;
 use super::recorded::failed;
@@ -17,10 +17,10 @@ use crate::store::Changed;
 use crate::workflow::flow::Start;
 use crate::workflow::stop::StopKind;
 
-/// Maximum attempts to start a step whose record changes meanwhile.
+/// The most attempts to start a step whose record changes in between.
 const ROUNDS: usize = 4;
 
-/// What to write before a step starts.
+/// The records to write before a step starts.
 pub(crate) struct Starting {
     pub(crate) new: NewStep,
     pub(crate) pointer: Option<NewStep>,
@@ -28,7 +28,7 @@ pub(crate) struct Starting {
     pub(crate) reads: Reads,
 }
 
-/// Whether the code can read a result, so that only such a one is recorded.
+/// Checks that the code can read a result. Only a readable result is recorded.
 pub(crate) type Reads = fn(&str) -> Result<(), AnswerError>;
 
 /// Refuses a pivot with a compensation, which would never run.
@@ -87,15 +87,17 @@ impl Starting {
 
 /// The state of a step before its work.
 pub(crate) enum Settled {
-    /// Started by this call. The flag says that an earlier start of it is in doubt.
+    /// This call has started the step. The flag: an earlier start is in doubt.
     Run(Box<StepRecord>, bool),
-    /// Completed, with this record.
+    /// The step has completed, with this record.
     Recorded(Box<StepRecord>),
 }
 
 impl Once<'_> {
-    /// Start the step, or find its outcome. A start for which no time is left is withdrawn: nothing
-    /// was done under it, and only this run knows that.
+    /// Starts the step, or finds its outcome.
+    ///
+    /// If no time is left for the work after the start, the start is withdrawn. Without this write,
+    /// the next run would find the step in doubt, although nothing was done.
     pub(crate) async fn settle_in_time(&self, start: &Starting) -> Result<Settled, StopKind> {
         let _starting = self.flow.run_time().records();
         let settled = self.settle(start).await?;
@@ -114,12 +116,12 @@ impl Once<'_> {
         }
     }
 
-    /// Start the step, or find its outcome.
+    /// Starts the step, or finds its outcome.
     async fn settle(&self, start: &Starting) -> Result<Settled, StopKind> {
         let flow = self.flow;
         let mut known = match &start.pointer {
             None => flow.recorded(&start.new.id),
-            // Another workflow may have ended it since this one read its own records.
+            // Another workflow may have ended the step since this run read its own records.
             Some(pointer) => {
                 if let Some(given) = self.point(pointer, start).await? {
                     return Ok(Settled::Recorded(Box::new(given)));
@@ -127,9 +129,9 @@ impl Once<'_> {
                 None
             }
         };
-        // Each start is a put over the record that was seen. If another driver wrote meanwhile, the
-        // put is refused with the record that is there, and that record decides what this driver
-        // may do.
+        // Each start is a put over the record that was read. If another driver has written in
+        // between, the put is refused and returns the stored record. That record decides the next
+        // act of this driver.
         for _ in 0..ROUNDS {
             let (found, record) = match self.start(start, known.take()).await? {
                 Started::Now(settled) => return Ok(settled),
@@ -161,8 +163,8 @@ impl Once<'_> {
         Err(later(flow, &self.name, None, "its record changed on every attempt to start it"))
     }
 
-    /// Cancelled in doubt with another workflow: that is responsible for it, and may be about to
-    /// compensate it.
+    /// Returns the stop for a cancelled step. If another workflow compensates the step, the step is
+    /// in doubt: that workflow may be about to compensate it.
     fn cancelled(&self, record: &StepRecord) -> StopKind {
         if record.started_for.as_ref().is_some_and(|run| *run != self.flow.run_id()) {
             return self.doubtful(record, true);
@@ -170,8 +172,8 @@ impl Once<'_> {
         StopKind::Cancelled { step: self.name.clone() }
     }
 
-    /// Write a pointer into the workflow before a step with a key of its own starts there. Return
-    /// the record that an operator wrote in its place, if any.
+    /// Writes a pointer into the workflow before a step with its own key starts. If an
+    /// operator has written a record in the place of the pointer, returns this record.
     async fn point(&self, pointer: &NewStep, start: &Starting) -> Result<Option<StepRecord>, StopKind> {
         let flow = self.flow;
         let seen = flow.lock_header().closed_after;
@@ -207,11 +209,11 @@ impl Once<'_> {
         Ok(None)
     }
 
-    /// Write the start, and check that this driver still owns the workflow.
+    /// Writes the start, and checks that this driver still owns the workflow.
     async fn start(&self, start: &Starting, known: Option<StepRecord>) -> Result<Started, StopKind> {
         let flow = self.flow;
         let context = flow.context();
-        // What is recorded is found also where no time is left to begin anything.
+        // A recorded outcome is returned even if no time is left to begin the step.
         let has_time = flow.check_time(&self.name, self.expected);
         let rule = |stored: Option<&StepRecord>| {
             let stamp = context.stamp();
@@ -236,8 +238,8 @@ impl Once<'_> {
         }
     }
 
-    /// Take over the step from its previous driver and start it again. `doubt`: the previous start
-    /// may have happened. `None`: its record was changed meanwhile.
+    /// Takes over the step from its previous driver, and starts it again. `doubt`: the previous
+    /// start may have happened. `None`: the record has changed in between.
     pub(crate) async fn take_over(
         &self,
         record: StepRecord,
@@ -257,7 +259,7 @@ impl Once<'_> {
         }
     }
 
-    /// Check after a start was written that this driver still owns the workflow.
+    /// Checks after the write of a start that this driver still owns the workflow.
     async fn held(&self, record: StepRecord, doubt: bool) -> Result<Settled, StopKind> {
         let flow = self.flow;
         let lost = match flow.is_held().await {
@@ -265,15 +267,15 @@ impl Once<'_> {
             Ok(false) => StopKind::Lost,
             Err(stop) => stop,
         };
-        // Nothing was done under this start; if an earlier one is in doubt, so is the step.
+        // This start did nothing. If an earlier start is in doubt, the step stays in doubt.
         match self.withdraw(&record, doubt).await {
             Err(failed) if matches!(lost, StopKind::Lost) => Err(failed),
             _ => Err(lost),
         }
     }
 
-    /// Nothing was done under this start: allow another start under the same version of its key.
-    /// The record that remains refuses writes of this start that are still in flight.
+    /// Withdraws a start that did nothing: the step may start again under the same version of its
+    /// key. The record stays, and refuses later writes of this start.
     pub(crate) async fn withdraw(&self, record: &StepRecord, doubt: bool) -> Result<(), StopKind> {
         match self.hold(record, HolderAct::Withdraw { doubt }).await? {
             Changed::Done(record) => self.flow.remember(record),
@@ -283,7 +285,7 @@ impl Once<'_> {
         Ok(())
     }
 
-    /// What the attempt that started the step does to its record.
+    /// Applies an act of the attempt that started the step to its record.
     pub(crate) async fn hold(
         &self,
         record: &StepRecord,
@@ -304,8 +306,8 @@ impl Once<'_> {
         Ok(Box::pin(changed).await?)
     }
 
-    /// Write a start. The code may drop this future before the reply arrives, or the reply may be
-    /// lost; then the step counts as started, for as long as its driver may be at work.
+    /// Writes a start. The code may drop this future before the reply arrives, or the reply may be
+    /// lost. Then the step counts as started, as long as its driver may be at work.
     async fn announced<R>(
         &self,
         start: &Starting,
@@ -334,7 +336,7 @@ impl Once<'_> {
     }
 }
 
-/// What an event makes of a record that is there.
+/// Returns the record after the event. Without a record, the driver has lost the step.
 pub(crate) fn on(
     stored: Option<&StepRecord>,
     event: &StepEvent,
@@ -343,7 +345,7 @@ pub(crate) fn on(
     stored.ok_or(StepRefusal::Lost)?.on(event, stamp)
 }
 
-/// What came of an attempt to start.
+/// The outcome of an attempt to start.
 enum Started {
     Now(Settled),
     Found(Found, Box<StepRecord>),
@@ -351,6 +353,6 @@ enum Started {
 
 enum NotBegun {
     Refused(StepRefusal),
-    /// It could begin, but this run has too little time left.
+    /// The step may begin, but this run has too little time left.
     NoTime,
 }

@@ -1,4 +1,4 @@
-//! What a recorded step means to the code that asks for it.
+//! The result of a recorded step for the code that requests it.
 
 use serde::de::DeserializeOwned;
 
@@ -16,7 +16,7 @@ use crate::workflow::step::results::json_of;
 use crate::workflow::stop::{StepFailure, StopKind};
 
 impl Flow {
-    /// Check that the recorded step of this name is the one that is asked for.
+    /// Checks that the recorded step of this name has the requested kind and input.
     pub(crate) fn check_same(
         &self,
         step: &str,
@@ -44,7 +44,7 @@ impl Flow {
         }
     }
 
-    /// The result of a completed step.
+    /// Returns the result of a completed step.
     pub(crate) async fn result_of<T: DeserializeOwned>(&self, record: &StepRecord) -> Result<T, StopKind> {
         let read;
         let record = match &record.result {
@@ -62,8 +62,8 @@ impl Flow {
     }
 }
 
-/// Record the end of a step that has no record, or one over which it may start. If another driver
-/// recorded an end first, that one counts.
+/// Records the end of a step that has no record, or whose record allows another start. If another
+/// driver recorded an end before, that end counts.
 pub(super) async fn end(
     flow: &Flow,
     verb: &'static str,
@@ -100,13 +100,13 @@ pub(super) async fn end(
     Ok(record)
 }
 
-/// A step whose permanent failure is a value.
+/// Returns the permanent failure of a step as a value.
 pub(super) async fn or_failure<T, E: DeserializeOwned>(
     name: &str,
     step: impl Future<Output = Result<T, StopKind>>,
 ) -> Result<Result<T, E>, StopKind> {
     match step.await {
-        // Its details were too large, or no JSON. It failed all the same.
+        // The details of the failure were too large or not JSON, so no value can be read.
         Err(StopKind::Failed(failure)) if answer::is_not_whole(failure.json()) => {
             Err(StopKind::Failed(failure))
         }
@@ -120,7 +120,7 @@ pub(super) async fn or_failure<T, E: DeserializeOwned>(
     }
 }
 
-/// The stop that a recorded failure leads to.
+/// Returns the stop for a recorded failure.
 pub(crate) fn failed(record: &StepRecord) -> StopKind {
     let failure =
         json_of(record).and_then(|json| Ok(StepFailure::from_stored(&json)?)).map_err(StopKind::Store);
