@@ -33,7 +33,7 @@
 //! | `workflowsEnded` | counter | `workflow`, `outcome` | workflows ended: `completed`, `failed`, `cancelled` |
 //! | `workflowsQuarantined` | counter | `workflow` | workflows quarantined for an operator |
 //! | `workflowsForgotten` | counter | `workflow` | finished workflows deleted by the reaper |
-//! | `events` | counter | `workflow`, `outcome` | events stored: `accepted`, `late`, `surplus` (another event under the name); `unread`: accepted events that are late by the end of their workflow; `undone`: events that the code received and that are compensated, because the workflow failed or was cancelled |
+//! | `events` | counter | `workflow`, `outcome` | events stored: `accepted`, `late`, `surplus` (another event under the name); `unread`: accepted events that the code did not read before the end of the workflow; `undone`: events that the code received and that are compensated, because the workflow failed or was cancelled |
 //! | `steps` | counter | `kind`, `outcome` | steps that ended |
 //! | `stepsInDoubt` | counter | | steps found started with an unknown outcome |
 //! | `stepsNotReached` | counter | | completed effects that the code of a completed workflow did not reach |
@@ -314,8 +314,7 @@ pub(crate) fn count_event(name: &str, answer: Signalled) {
     counter!(EVENTS, "workflow" => name.to_owned(), "outcome" => outcome).increment(1);
 }
 
-/// Events that were accepted, and that the code did not read before the end.
-/// Counts events that are late by the end of their workflow.
+/// Counts events that became late at the end of their workflow.
 pub(crate) fn count_left_events<'a>(events: impl IntoIterator<Item = &'a EventRecord>) {
     for event in events {
         let outcome = if event.cause == Some(LateCause::Failed) { "undone" } else { "unread" };

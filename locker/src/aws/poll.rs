@@ -78,7 +78,7 @@ impl Sqs {
     ///
     /// # Examples
     ///
-    /// A service that stops without an interrupted handler:
+    /// A service that waits for its running handlers before it stops:
     ///
     /// ```no_run
     /// use std::time::Duration;
@@ -102,7 +102,7 @@ impl Sqs {
     ///     });
     ///     shutdown.await;
     ///     drop(stop);
-    ///     // The running handlers end here. The platform has to allow this time before it kills the
+    ///     // The running handlers end here. Configure the platform to wait before it kills the
     ///     // process: as long as a message takes, and 10 seconds for messages in the table.
     ///     Ok(polling.await?)
     /// }

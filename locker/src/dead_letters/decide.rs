@@ -102,8 +102,8 @@ pub struct DeadLetterReport {
     pub discarded: usize,
     /// Messages that were left for an operator, and those that it was not for.
     pub left: usize,
-    /// Messages that another run holds, or half of whose hold was over when it came to them, or
-    /// about which your code did not decide in 15 minutes.
+    /// Messages that another run holds or may hold soon: half of the hold of this run was over
+    /// before your code decided, or your code did not decide in 15 minutes.
     pub taken_elsewhere: usize,
     /// Messages whose item cannot be read, and those about which your code panicked. They stay
     /// dead.

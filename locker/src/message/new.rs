@@ -106,16 +106,18 @@ impl NewMessage {
         self
     }
 
-    /// Set the time from which on the message is worthless: the attribute `expirytime`.
+    /// Sets the time after which the message is worthless (the attribute `expirytime`).
     ///
-    /// No process begins to send the message after that, by its own clock. A relay deletes it once
-    /// it is due: in the turn of its subject, or a minute after its expiry if it has no such turn,
-    /// because its topic has no route, its target is down, or an earlier message of its subject
-    /// waits. The relay counts it ([`expired`](crate::relay::RelayReport::expired), the metric
-    /// `messagesExpired`) and logs it; later messages of its subject follow. An earlier attempt may
-    /// have sent it, if its outcome is unknown. If the message is dead, an operator still decides;
-    /// after a redrive it is deleted. A message that was sent before may arrive later: the receiver
-    /// checks the attribute.
+    /// After this time, by its own clock, no process begins to send the message. A relay deletes
+    /// the message once it is due, in the turn of its subject. The subject has no turn if the topic
+    /// has no route, the target is down, or an earlier message of the subject waits. Then a relay
+    /// deletes the message one minute after the expiry. The relay counts the message
+    /// ([`expired`](crate::relay::RelayReport::expired), the metric `messagesExpired`) and logs it.
+    /// Later messages of its subject follow.
+    ///
+    /// If the outcome of an earlier attempt is unknown, that attempt may have sent the message. A
+    /// message that was sent may arrive after its expiry, so the receiver checks the attribute. A
+    /// dead message does not expire: an operator decides. After a redrive, a relay deletes it.
     pub fn expires(mut self, at: impl Into<DateTime<Utc>>) -> Self {
         self.expires = Some(time::stored(at.into()));
         self

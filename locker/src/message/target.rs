@@ -112,10 +112,11 @@ pub trait Target: Send + Sync + 'static {
     /// failed. An Amazon SQS FIFO queue keeps the order, but may take a later entry of a batch if
     /// an earlier one fails.
     ///
-    /// A run of a relay has at most eight calls at the same time to a target, and four more for
-    /// messages in doubt. Batches of several messages of one subject come in addition, one for each
-    /// subject at a time: 50 by default, and more if workflows have messages of several subjects. If the target cannot take so many calls at
-    /// the same time, lower the [concurrency](crate::relay::Relay::concurrency).
+    /// A run of a relay has at most eight calls to a target at the same time, and four more for
+    /// messages in doubt. A batch of several messages of one subject is an additional call. Each
+    /// subject has one such call at a time, so by default there are up to 50, and more if workflows
+    /// have messages of several subjects. If this is too many for the target, lower the
+    /// [concurrency](crate::relay::Relay::concurrency).
     ///
     /// Source: Amazon SQS API Reference, `SendMessageBatch`.
     fn keeps_order(&self) -> bool {

@@ -17,13 +17,13 @@ use crate::workflow::context::Context;
 
 /// How long a batch that is not full waits for more.
 const LINGER: Duration = Duration::from_millis(5);
-/// Calls to one target at the same time, whose batches have messages of many subjects. While these
-/// calls run, more messages come, so later batches are full: most of the cost of a message is its
-/// call. A batch of one subject gets no fuller by waiting, so its call begins at once and is not
-/// counted here: [`Relay::concurrency`](super::Relay::concurrency) limits such calls.
+/// The most calls to one target at the same time with messages of many subjects. While these calls
+/// run, later batches fill. Full batches save calls, which are most of the cost of a message. No
+/// message is added to a batch of one subject, so its call begins at once and is not counted here:
+/// [`Relay::concurrency`](super::Relay::concurrency) limits such calls.
 const AT_ONCE: usize = 8;
-/// The same of messages in doubt. They have calls of their own beside those of the others: if each
-/// of them hangs, the others are sent nevertheless.
+/// The most calls to one target at the same time with messages in doubt. These calls are counted
+/// separately: if all of them hang, other messages are still sent.
 const ALONE_AT_ONCE: usize = 4;
 
 struct Asked {

@@ -1,8 +1,8 @@
-//! Messages that expired, as the index shows them.
+//! Deletes expired messages that the index lists.
 //!
-//! A run that can send a message deletes it in the turn of its partition, if it expired. A message
-//! may have no such turn: its topic has no route, its target is down, or an earlier message of its
-//! subject is dead. So the index decides, and no partition is read.
+//! A run deletes an expired message in the turn of its partition. A message has no such turn if its
+//! topic has no route, its target is down, or an earlier message of its subject is dead. So the row
+//! of the index decides, and the run reads no partition.
 
 use chrono::{DateTime, Utc};
 
@@ -23,8 +23,9 @@ pub(super) struct Expired {
 impl Expired {
     /// Returns the message of a row if no relay sends it any more.
     ///
-    /// A relay has a lease on the first message of a subject, and sends later ones under it. Within
-    /// the lease, a later message may expire during its call. So a minute passes first.
+    /// A relay has a lease on the first message of a subject, and sends later messages under this
+    /// lease. A later message may expire during its call. So a message is deleted only a minute
+    /// after its expiry.
     pub(super) fn of(row: &Row, now: DateTime<Utc>) -> Option<Self> {
         if !is_long_over(row.expires, now) {
             return None;
@@ -41,8 +42,8 @@ impl Expired {
         &self.partition
     }
 
-    /// Deletes the message. The index follows the table, so the message may have been changed or
-    /// deleted since; then nothing is counted.
+    /// Deletes the message. The index is eventually consistent. If the message has been changed or
+    /// deleted since, nothing is deleted and nothing is counted.
     pub(super) async fn delete(&self, context: &Context) -> RelayReport {
         let mut done = RelayReport::default();
         let (guard, until) = (Guard::Revision(&self.revision), context.until(None));

@@ -109,7 +109,7 @@ impl Sender<'_> {
         while let Some(head) = queue.pop_front() {
             let is_due = self.is_due(&head);
             if is_due && is_long_over(head.expires, self.context.now()) {
-                // It has a turn of its own: see [`super::expired`].
+                // The run deletes it by its row of the index: see [`super::expired`].
                 continue;
             }
             if is_due && head.has_expired(self.context.now()) {

@@ -55,8 +55,8 @@ pub struct RelayReport {
     pub dead: usize,
     /// Messages that [expired](crate::message::NewMessage::expires) and were deleted.
     pub expired: usize,
-    /// Subjects that this run skipped: another relay has their first message, sent it or changed
-    /// it, or half a minute passed since this relay took it.
+    /// Subjects that this run skipped: another relay has, sent or changed their first message, or
+    /// half a minute passed since this relay took the first message.
     pub taken_elsewhere: usize,
     /// Workflows and subjects whose messages could not be read, written or deleted, or of which
     /// that is unknown. What is still there is sent again.
@@ -77,9 +77,9 @@ impl Relay {
 
     /// Sets how many workflows and outbox subjects it works on at the same time (default: 50).
     ///
-    /// Their messages share batches, of which eight are sent to a target at the same time. If a
-    /// target [keeps the order](crate::message::Target::keeps_order) of a batch, each subject of
-    /// several messages has a call of its own in addition.
+    /// Their messages share batches. At most eight batches are sent to a target at the same time.
+    /// If a target [keeps the order](crate::message::Target::keeps_order) of a batch, each subject
+    /// with several messages has a separate call, which is not counted.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = concurrency.max(1);
         self
@@ -120,9 +120,9 @@ impl Relay {
     /// # Cost
     ///
     /// For each shard 2 requests, and 1 more for each 100 due messages: half a read unit for each
-    /// 4 KB of their rows, which are 10 to 20. A message costs nothing more while an earlier one of
-    /// its subject is dead, its topic has no route, or its target is down. If such a message expired, 1 request
-    /// deletes it: 1 write unit for each KB, and 1 for the index.
+    /// 4 KB of their rows, which are 10 to 20 rows. A message costs nothing more while an earlier
+    /// message of its subject is dead, its topic has no route, or its target is down. If such a
+    /// message expires, 1 request deletes it: 1 write unit for each KB, and 1 for the index.
     ///
     /// For each other workflow or subject with due messages 1 query for 50, a read unit for each
     /// 4 KB, up to the first one that waits. For each subject of it and ten messages 1 write of

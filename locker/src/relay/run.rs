@@ -17,14 +17,14 @@ use crate::store::{Layout, Positions};
 /// Nothing is begun so shortly before the deadline. A target has half of it to reply.
 pub(super) const RESERVE: Duration = Duration::from_secs(2);
 
-/// How long after its deadline a relay waits for what became of messages.
+/// How long after its deadline a relay waits for the outcomes of messages.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// An item of a run.
 enum Due {
     /// The messages of a workflow or a subject.
     Partition(Partition),
-    /// One message that expired.
+    /// One expired message.
     Expired(Expired),
 }
 

@@ -21,15 +21,16 @@ struct Listing {
     partitions: HashMap<String, BTreeMap<usize, Vec<Place>>>,
 }
 
-/// The due messages of a run whose target is down, each of which is counted once: a row of the index
-/// and a read of its partition may both show it.
+/// The due messages of a run whose target is down. Each message is counted once, although a row of
+/// the index and a read of its partition may both contain it.
 #[derive(Default)]
 pub(super) struct Skipped {
     places: Mutex<HashSet<Place>>,
     hasher: RandomState,
 }
 
-/// The digest of the place of a message: an outage may have a million of them.
+/// The digest of the place of a message. It is short, because an outage may delay a million
+/// messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Place(u64);
 
@@ -92,8 +93,7 @@ impl Seen {
     }
 
     /// Skips a partition if the targets of all of its rows are down. Returns how many of its rows
-    /// are not counted yet. A later row of the partition, with another target, gives it another
-    /// turn.
+    /// were not counted yet. A later row with another target gives the partition another turn.
     pub(super) fn skip(&self, partition: &str, sender: &Sender<'_>) -> Option<usize> {
         let mut listing = self.listing();
         let rows = listing.partitions.get(partition)?;

@@ -57,7 +57,7 @@ pub(crate) enum Action {
     /// The same driver still has the workflow.
     #[cfg(feature = "workflow")]
     DrivenBy { workflow: String, attempt: String },
-    /// The header is still the one that was seen.
+    /// The header has not changed since it was read.
     #[cfg(feature = "workflow")]
     Unchanged { workflow: String, seen: String },
     /// As the caller gives it.
@@ -122,7 +122,7 @@ impl Store {
     }
 }
 
-/// A condition on the header of a workflow, which the transaction does not write.
+/// Returns a condition on a header that the transaction does not write.
 #[cfg(feature = "workflow")]
 fn check(table: &str, workflow: &str, condition: Condition) -> Result<ConditionCheck, Failure> {
     let Condition { expression, names, values } = condition;

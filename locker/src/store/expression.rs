@@ -135,7 +135,7 @@ impl Condition {
         Self::new("#workflow = :workflow AND begins_with(#item, :failed)".to_owned(), values)
     }
 
-    /// The receipts of events that a workflow with this start has written.
+    /// The receipts of events of a workflow with this start, for a query.
     #[cfg(feature = "workflow")]
     pub(crate) fn receipts(workflow: &str, started: DateTime<Utc>) -> Self {
         Self::events(workflow, &format!("{RECEIPTS}{} ", time::to_text(started)))
@@ -183,7 +183,7 @@ impl Condition {
         Self::new(format!("#status = :status AND #{due} BETWEEN :dueFrom AND :dueTo"), values)
     }
 
-    /// The item is still the one that was seen.
+    /// The item has not changed since it was read.
     pub(crate) fn unchanged(seen: &str) -> Self {
         Self::new(UNCHANGED.to_owned(), vec![(":seen", text(seen))])
     }

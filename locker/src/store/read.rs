@@ -256,7 +256,7 @@ impl Store {
         Ok(item.as_ref().map(event_receipt_of).transpose()?)
     }
 
-    /// Reads the sort keys of the receipts of events that a workflow with this start has written.
+    /// Reads the sort keys of all receipts of events of a workflow with this start.
     pub(crate) async fn receipts_of_events(
         &self,
         workflow: &str,
@@ -266,7 +266,7 @@ impl Store {
         Ok(self.read_all(|| Condition::receipts(workflow, started), until).await?.items)
     }
 
-    /// Read an input, an answer or a result that is stored beside its header or its record.
+    /// Reads an input, an answer or a result from its separate item.
     pub(crate) async fn read_beside(
         &self,
         workflow: &str,

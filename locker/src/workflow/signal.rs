@@ -26,7 +26,7 @@ use crate::store::{Over, Until, Written};
 
 const VERB: &str = "signal the workflow";
 
-/// The most times that the workflow or the event may change while the event is stored.
+/// The most attempts to store an event whose workflow or record changes in between.
 const ROUNDS: u32 = 20;
 
 impl Workflows {
@@ -67,8 +67,10 @@ impl Workflows {
     ///
     /// 2 reads of 1 unit, and 1 transaction of 2 items: 4 write units for a value up to 1 KB, and 1
     /// to 3 for the index. A duplicate costs only the reads. Another event under the name costs 1
-    /// more query. A workflow that has continued as a new version costs 2 more reads, and 1 more if
-    /// the event has an id.
+    /// more query.
+    ///
+    /// If the workflow has continued as a new version: 2 more reads. 1 more read if the event has
+    /// an id. 2 more reads if a wait of a former version for the name declared `on_late`.
     ///
     /// # Crash window
     ///
@@ -107,11 +109,11 @@ impl Signal {
     /// Sets the id of the event at its sender: 1 to 256 bytes without control characters.
     ///
     /// Two events with ids are the same event if their ids are equal, even if their values differ.
-    /// Otherwise they are the same if their values are equal as JSON, in any order of members. So
-    /// without ids, a second payment of the same amount is a duplicate.
+    /// If one of two events has no id, they are the same event if their values are equal as JSON,
+    /// in any order of members. So without ids, a second payment of the same amount is a duplicate.
     ///
-    /// If the workflow has [continued](super::Flow::continue_as_new) as a new version, only the id
-    /// identifies an event of an earlier version.
+    /// If the workflow has [continued](super::Flow::continue_as_new) as a new version, an event of
+    /// an earlier version is recognised only by its id.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
@@ -119,8 +121,8 @@ impl Signal {
 
     /// Sets the version of the workflow's key. Default: 1.
     ///
-    /// If the first version has [continued](super::Flow::continue_as_new), the latest version
-    /// receives the event.
+    /// If this version has [continued](super::Flow::continue_as_new), the latest version receives
+    /// the event.
     pub const fn key_version(mut self, version: u32) -> Self {
         self.version = version;
         self
@@ -144,8 +146,8 @@ impl Signal {
         }
         context.check_deadline(VERB, deadline)?;
         let value = answer::encode_for_item(value.0?)?;
-        // All rounds of this call use one attempt id. A driver may change the event before this
-        // call reads that its own write was applied.
+        // All rounds of this call use one attempt id, so the call recognises its own event after a
+        // lost reply, even if a driver has changed the record since.
         let given =
             Given { name: event, identity: Identity { id, value }, by: context.new_id(), answer: None };
         let workflow = name::partition(&key, version);
@@ -165,9 +167,9 @@ impl IntoFuture for Signal {
 impl Context {
     /// Stores the event and counts it in its workflow, in one transaction.
     async fn signal(&self, workflow: &str, mut given: Given, until: Until) -> Result<Signalled, Error> {
-        // The items are read one after the other, and a driver may write any of them after that.
-        // The transaction is conditional on the revisions of the header and the event. If one of
-        // them has changed, all are read again and the signal is decided again.
+        // The items are read one after the other, and a driver may write any of them in between.
+        // The transaction is conditional on the revisions of the header and the event. If the
+        // header or the event has changed, this call reads all items again and decides again.
         for _ in 0..ROUNDS {
             let met = Box::pin(self.meet(workflow, &given, until)).await?;
             let (answer, event, header) = match given.decide(&met, self.stamp()) {
@@ -220,8 +222,9 @@ impl Context {
     }
 }
 
-/// Returns the receipts of an event that is late in a former version, which has written its other
-/// receipts before.
+/// Returns the receipts of an event that is stored as late in a former version.
+///
+/// That version has already written the receipts of its other events.
 fn late_receipts<'a>(met: &'a Met, header: &Header, event: &EventRecord) -> Vec<Over<'a>> {
     let first = met.former.as_ref().and_then(|former| former.first.as_ref());
     let Some((first, started)) = first.filter(|_| header.continued_as.is_some()) else { return Vec::new() };

@@ -25,7 +25,7 @@ use crate::core::{cause, time};
 /// Until then the process that committed a message sends it; afterwards a relay may.
 pub(crate) const GRACE: Duration = Duration::from_secs(30);
 
-/// How long after the expiry of a message the last call with it has ended. A call begins before the
+/// The time from the expiry of a message until no call contains it. A call begins before the
 /// expiry and takes 10 seconds at most; the rest is for clocks that differ.
 const CALLS_END: Duration = Duration::from_secs(60);
 

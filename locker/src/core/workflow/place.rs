@@ -155,9 +155,9 @@ pub(crate) enum Place<'a> {
     /// Another event under a name that has its event, by a digest. No resume reads it, so a sender
     /// with a fault cannot make the runs dear.
     Surplus { event: &'a str, digest: &'a str },
-    /// The receipt of an event that a former version of the key has received, in the partition of
-    /// the first version, which has this start. Without a digest: the version that declared a
-    /// compensation for events of this name. No resume reads it.
+    /// The receipt of an event that came to a version of the key. Without a digest: the receipt of
+    /// a wait that declared a compensation for events of this name. It is in the partition of the
+    /// first version, which has this start. No resume reads it.
     Receipt { started: DateTime<Utc>, event: &'a str, digest: Option<&'a str> },
     /// A message.
     Message(MessagePlace<'a>),

@@ -15,7 +15,7 @@ pub struct ConsumerReport {
     pub waiting: usize,
     /// Messages that became dead in this run.
     pub dead: usize,
-    /// Groups with a due message that another run processes, or took over after 15 minutes.
+    /// Groups with a due message that another run processes, or has taken over from this run.
     pub taken_elsewhere: usize,
     /// Groups whose messages could not be read, written or deleted, as far as is known. Messages
     /// that are still in the table are processed again.

@@ -75,7 +75,7 @@ pub(crate) fn event_of(item: &Item) -> Result<EventRecord, InvalidRecord> {
     }))
 }
 
-/// The receipt of an event, in the partition of the first version.
+/// Returns the item of a receipt, in the partition of the first version.
 pub(crate) fn event_receipt_item(workflow: &str, place: &str, receipt: EventReceipt) -> Item {
     let mut item = Writer::at(workflow, place);
     item.put(a::KEY_VERSION, number(receipt.version));

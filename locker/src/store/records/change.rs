@@ -84,9 +84,9 @@ impl Versioned for Letter {
 pub(crate) enum Over<'a> {
     Step(Option<&'a StepRecord>, StepRecord),
     Event(Option<&'a EventRecord>, EventRecord),
-    /// This header stays as it was read.
+    /// This header must not have changed since it was read. It is not written.
     Unchanged(&'a Header),
-    /// The receipt of an event, at this sort key of the first version.
+    /// The receipt of an event, at this sort key in the partition of the first version.
     Receipt {
         first: &'a str,
         place: String,

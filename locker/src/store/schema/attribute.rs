@@ -107,7 +107,7 @@ pub(crate) const CONTINUES: &str = "continues";
 /// Of an event: the end of its wait, and whether a compensation waits for it.
 pub(crate) const UNTIL: &str = "until";
 pub(crate) const OF_COMPENSATION: &str = "ofCompensation";
-/// Of an event: its wait is that of a former version of the key.
+/// Of an event: a former version of the key declared its wait.
 pub(crate) const FORMER: &str = "former";
 /// Of an event: the id that its sender gave, and the call that stored it.
 pub(crate) const EVENT_ID: &str = "eventId";

@@ -174,7 +174,7 @@ impl Workflows {
             header: Some(header.clone()),
             event: records().find(|record| record.id == main).cloned(),
             surplus: Some(records().filter(is_surplus).cloned().collect()),
-            // An operator decides on the version that was read.
+            // An operator decides about this version, so former versions are not read.
             former: Some(Former::default()),
         };
         let state = met.event.as_ref().map(|event| event.state.as_str());

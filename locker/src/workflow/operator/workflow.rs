@@ -130,9 +130,9 @@ impl Workflows {
     /// # Cost
     ///
     /// 1 transaction of the workflow, its steps in doubt, its unread events and an audit record: 2
-    /// write units each, and 3 for the index. More than 90 steps in doubt are cancelled in further
-    /// transactions before it. More unread events than a transaction takes are written one by one
-    /// after it.
+    /// write units each, and 3 for the index. Steps in doubt beyond the first 90 are cancelled in
+    /// further transactions before it. Unread events that do not fit into the transaction are
+    /// written one by one after it.
     pub async fn close(&self, seen: &View, operator: &Operator) -> Result<Intervened, Error> {
         self.intervene(seen, WorkflowAct::Close, operator).await
     }
@@ -238,9 +238,9 @@ impl Workflows {
         let left = prepared.events.iter().map(|(_, next)| next.clone());
         let left: Vec<_> = left.filter(|_| matches!(act, WorkflowAct::Close)).collect();
         let until = context.until(None);
-        // A transaction takes 100 items. Other steps are cancelled first, in transactions that
-        // check that the workflow is still as the operator saw it. If one of them is refused, the
-        // operator reads the workflow and closes it again.
+        // A transaction takes 100 items. Steps beyond the first 90 are cancelled first, in
+        // transactions that also check that the workflow is as the operator saw it. If such a
+        // transaction is refused, the operator reads the workflow and closes it again.
         let first = prepared.steps.split_off(prepared.steps.len().min(MOST_STEPS));
         for steps in first.chunks(MOST_STEPS) {
             let steps = steps.iter().map(|(seen, next)| Over::Step(*seen, next.clone()));

@@ -49,7 +49,8 @@ impl Flow {
             let first = self.first_version().await?;
             self.write_receipts(first.as_ref(), &mut receipts).await?;
             if new.input.is_none() {
-                // A later run of the same code stores the same item. An id of another workflow
+                // A later run of this workflow computes the same id, so it stores the same item. An
+                // earlier workflow of the key has other ids. If the ids were equal, the new input
                 // under the key would not be safe: its reaper may still delete the item.
                 let id = || digest_of(format!("{} {input}", self.run_id()).as_bytes());
                 let until = self.until().for_end();
@@ -77,7 +78,7 @@ impl Flow {
         Err(Error::Contended { verb: VERB, tries: ROUNDS }.into())
     }
 
-    /// The next version, without its input.
+    /// Returns the next version, without its input.
     fn next_version(&self, input: &str) -> Result<NewWorkflow, StopKind> {
         let seen = self.header();
         let version = seen.key_version.saturating_add(1);
@@ -98,7 +99,7 @@ impl Flow {
         })
     }
 
-    /// The events that the code has not read.
+    /// Returns the events that the code has not read.
     fn moved(&self) -> Vec<Moved> {
         let moved = |seen: EventRecord| {
             let left = seen.on(&seen.revision, &EventAct::Move, self.context().stamp()).ok()?;
@@ -107,7 +108,7 @@ impl Flow {
         self.events().into_iter().filter_map(moved).collect()
     }
 
-    /// The header of the first version. `None`: this version is the first one.
+    /// Reads the header of the first version. `None`: this version is the first version.
     async fn first_version(&self) -> Result<Option<Header>, Error> {
         let Some(first) = self.header().continues else { return Ok(None) };
         let workflow = name::partition(self.key(), first);
@@ -139,8 +140,8 @@ impl Flow {
         let next = Header::started(NewWorkflow { continues, ..new.clone() }, context.stamp());
         let mut headers = vec![(Some(&seen), ended.clone()), (None, next.clone())];
         if let Some(first) = &first {
-            // No act of an operator deletes the first version, and the reaper keeps it while a
-            // later version exists.
+            // The first version exists: no operator can delete it, and the reaper keeps it while
+            // the latest version exists.
             let named = first.on(&HeaderEvent::Followed { version }, context.stamp());
             headers.push((Some(first), named.map_err(|_| StopKind::Lost)?));
         }
@@ -164,17 +165,17 @@ impl Flow {
     }
 }
 
-/// What was written.
+/// The outcome of the transaction.
 enum Wrote {
-    /// Everything: the next version has started.
+    /// All items were written: the next version has started.
     Next(Box<Header>),
-    /// Nothing: the next version of the key exists.
+    /// Nothing was written: the next version of the key exists.
     InUse,
-    /// Nothing: an event came, or a record has changed.
+    /// Nothing was written: an event came, or a record has changed.
     Nothing,
 }
 
-/// Returns why these events cannot move to the next version.
+/// Returns the reason if these events cannot move to the next version.
 fn too_many(moved: &[Moved]) -> Option<String> {
     let bytes: usize = moved.iter().map(|moved| moved.seen.bytes()).sum();
     let fit = moved.len() <= MOST_MOVED && bytes <= MOST_BYTES_MOVED;

@@ -1,4 +1,4 @@
-//! What a continued workflow remembers of the events of its former versions.
+//! Receipts of the events of former versions, for a workflow that has continued.
 
 use std::collections::BTreeSet;
 
@@ -12,11 +12,13 @@ use crate::workflow::context::Context;
 use crate::workflow::flow::Flow;
 
 impl Flow {
-    /// Writes receipts of all events of this version to the first version. `None`: this version is
-    /// the first one. `written`: the sort keys of those that exist.
+    /// Writes receipts of all events of this version into the partition of the first version.
     ///
-    /// They are written before the next version starts, so they are there when it receives its
-    /// first event. If the workflow does not continue after all, no version reads them.
+    /// `first`: the header of the first version. `None`: this version is the first version.
+    /// `written`: the sort keys of the receipts that this run has written.
+    ///
+    /// The receipts are written before the next version starts, so they exist when its first event
+    /// comes. If the workflow does not continue after all, no version reads them.
     pub(super) async fn write_receipts(
         &self,
         first: Option<&Header>,
@@ -46,8 +48,10 @@ impl Flow {
 }
 
 impl Context {
-    /// Returns what the former versions know of an event. `read`: a header that was read, perhaps
-    /// that of the first version.
+    /// Reads the receipts of this event and of its name, and the last wait of a former version.
+    ///
+    /// `read`: a header that the call has read. If it is that of the first version, it is not read
+    /// again.
     pub(crate) async fn former(
         &self,
         latest: &Header,
@@ -75,7 +79,8 @@ impl Context {
         let Some(last) = receipt(None).await? else { return Ok(former) };
         let workflow = name::partition(&first.key(), last.version);
         let header = Box::pin(store.read_header(&workflow, until)).await?;
-        // The versions in between are deleted after their retention.
+        // The version of the wait may be deleted: the reaper deletes the versions in between after
+        // their retention.
         let is_it = |header: &Header| header.created == last.run && header.state != State::Reaping;
         let Some(header) = header.filter(is_it) else { return Ok(former) };
         let event = Box::pin(store.read_event(&workflow, &event.name, until)).await?;

@@ -13,9 +13,9 @@ pub(crate) struct Identity {
 impl Identity {
     /// Returns whether both are the same event.
     ///
-    /// If both have ids, the ids decide, otherwise the values. The relation is not transitive: an
-    /// event without an id equals two events that have the same value and different ids. So an
-    /// event is compared with the main event of its name first.
+    /// If both have ids, the ids decide. Otherwise the values decide. The relation is not
+    /// transitive: an event without an id equals two events that have the same value and different
+    /// ids. So an event is compared with the main event of its name first.
     pub(crate) fn same(&self, other: &Self) -> bool {
         match (&self.id, &other.id) {
             (Some(id), Some(other)) => id == other,
@@ -25,7 +25,8 @@ impl Identity {
 
     /// Returns the part of a sort key that distinguishes surplus events of one name.
     ///
-    /// Two concurrent signals of the same event have the same sort key, so one finds the other.
+    /// Two concurrent signals of the same event have the same sort key, so the second signal finds
+    /// the event of the first.
     pub(crate) fn digest(&self) -> String {
         match &self.id {
             Some(id) => digest_of(format!("id {id}").as_bytes()),

@@ -1,7 +1,8 @@
 //! The record of an event from outside, and of the code that waits for it.
 //!
-//! One record for each name stores whether code waits, whether the event came, and whether the code
-//! has it. Each write of a sender or a driver is conditional on the revision that it read.
+//! One record for each name stores whether the code waits, whether the event came, and whether the
+//! code has received it. Each write of a sender or a driver is conditional on the revision that it
+//! read.
 //!
 //! The first event under a name is the main event. Other events under the name are surplus events.
 
@@ -35,13 +36,13 @@ pub enum EventState {
     Given,
     /// The code has the event. Final, unless the workflow fails or is cancelled.
     Taken,
-    /// The time of the wait passed first: the code receives `None` in each run.
+    /// The time of the wait passed before the event came: the code receives `None` in each run.
     Expired,
     /// The event is stored, and the code can no longer receive it. It is listed until it is
     /// handled.
     Late,
-    /// The compensation of the event is complete, an operator has handled it, or the workflow
-    /// continues as the next version of its key, which has the event.
+    /// The compensation of the event is complete, an operator has handled the event, or the event
+    /// has moved to the next version of the workflow's key.
     Handled,
 }
 
@@ -116,7 +117,7 @@ pub(crate) struct EventData {
     pub(crate) id: RecordId,
     /// The name of the code of its workflow, for the list of late events.
     pub(crate) workflow_name: String,
-    /// When its workflow was started. Distinguishes an earlier workflow with the same key.
+    /// The start of its workflow. Distinguishes an earlier workflow with the same key.
     pub(crate) run: DateTime<Utc>,
     pub(crate) state: EventState,
     /// Changes with every write.
@@ -171,7 +172,7 @@ impl EventRecord {
         Self(data)
     }
 
-    /// The size of its value, as stored.
+    /// Returns the size of its value in bytes, as stored.
     pub(crate) fn bytes(&self) -> usize {
         self.0.arrived.as_ref().map_or(0, |arrived| arrived.identity.value.bytes.len())
     }
@@ -181,8 +182,8 @@ impl EventRecord {
         self.0.run == run
     }
 
-    /// Returns whether the event is compensated if the workflow fails: forward code declared
-    /// `on_late`.
+    /// Returns whether the event is compensated if the workflow fails or is cancelled: forward code
+    /// declared `on_late`.
     fn is_undone(&self) -> bool {
         self.0.wait.as_ref().is_some_and(|wait| wait.on_late.is_some() && !wait.of_compensation)
     }

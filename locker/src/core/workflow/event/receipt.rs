@@ -1,9 +1,10 @@
-//! Receipts: what a continued workflow remembers of the events of its former versions.
+//! Receipts of the events of former versions, for a workflow that has continued.
 //!
 //! Each version of a key has separate events. A sender may repeat an event after the version that
-//! received the event has ended, or send an event after the wait of that version has ended. So a
-//! version writes receipts of its events before it continues. All receipts of a workflow are in the
-//! partition of the first version, which exists as long as a later version exists.
+//! received it has ended. A sender may also send an event after the wait of a former version has
+//! ended. So a version writes receipts of its events before it continues. All receipts of a
+//! workflow are in the partition of the first version, which exists as long as the latest version
+//! exists.
 
 use chrono::{DateTime, Utc};
 use sha2::{Digest as _, Sha256};
@@ -12,39 +13,39 @@ use super::{EventRecord, EventState, Identity};
 use crate::core::workflow::header::Header;
 use crate::core::workflow::place::Place;
 
-/// A reference to the version that has an event.
+/// A reference to the version that has an event or a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EventReceipt {
     pub(crate) version: u32,
-    /// When that version started. Distinguishes another workflow that uses the version later.
+    /// The start of that version. Distinguishes a later workflow under the same key version.
     pub(crate) run: DateTime<Utc>,
 }
 
-/// The events of former versions, as far as a signal depends on them.
+/// The facts about events of former versions on which a signal depends.
 #[derive(Debug, Default)]
 pub(crate) struct Former {
     /// Whether a former version has received this event.
     pub(crate) has_event: bool,
     /// The partition and the start of the first version, which has the receipts.
     pub(crate) first: Option<(String, DateTime<Utc>)>,
-    /// The event of this name in the last version whose wait for the name declared a compensation,
-    /// with the header of that version.
+    /// The last version whose wait for this name declared a compensation: its header, and its event
+    /// record of the name.
     pub(crate) last: Option<(Header, EventRecord)>,
 }
 
 impl Former {
-    /// Returns whether the last wait for the name ended without its event. An event that comes now
-    /// is late there, and is compensated there.
+    /// Returns whether the last wait for the name ended before its event came. An event that comes
+    /// now belongs to that version, where it is late.
     pub(super) fn is_late(&self) -> bool {
         let event = self.last.as_ref().map(|(_, event)| event);
         event.is_some_and(|event| event.state == EventState::Expired || event.cause.is_some())
     }
 }
 
-/// Returns the part of a sort key that identifies an event: by its id, or else by the call that
-/// stored the event.
+/// Returns the part of a sort key that identifies an event: the digest of its id. If the event has
+/// no id, the digest of the call that stored it.
 ///
-/// A value does not identify an event here: the same amount is paid every month.
+/// The value does not identify an event across versions: the same amount is paid every month.
 pub(super) fn digest(identity: &Identity, by: &str) -> String {
     let text = match &identity.id {
         Some(id) => format!("id {id}"),

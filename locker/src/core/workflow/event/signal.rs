@@ -53,7 +53,7 @@ pub(crate) struct Signal {
     pub(crate) identity: Identity,
     /// The attempt id, which is the same for all rounds of one call.
     pub(crate) by: String,
-    /// The answer of the last write of this call, whose reply may have been lost.
+    /// The answer of the last write of this call. The reply to that write may be lost.
     pub(crate) answer: Option<Signalled>,
 }
 
@@ -70,7 +70,8 @@ pub(crate) struct Met {
 }
 
 impl Met {
-    /// Returns the items of the version whose wait ended without the event, if there is one.
+    /// Returns the items of the former version, for a second decision about the same signal: the
+    /// event is late there.
     pub(crate) fn into_former(self) -> Self {
         let former = self.former.unwrap_or_default();
         let (header, event) = former.last.unzip();
@@ -78,14 +79,14 @@ impl Met {
     }
 }
 
-/// The items that a decision depends on further.
+/// The items that a decision still needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Read {
     /// The other events of the name.
     Surplus,
     /// The events of former versions.
     Former,
-    /// Nothing: the items of the former version count ([`Met::into_former`]).
+    /// No more items: decide on the items of the former version ([`Met::into_former`]).
     Nothing,
 }
 
@@ -181,8 +182,10 @@ impl Signal {
         write(Signalled::AlreadyGiven, (over, next), header, &HeaderEvent::Surplus, stamp)
     }
 
-    /// Returns the part of the sort key of this event's receipt. `None`: no version has received
-    /// the event, or none of them would recognise it.
+    /// Returns the part of a sort key that identifies the receipt of this event.
+    ///
+    /// `None`: no receipt can identify the event, because it has no id and this call has not
+    /// written it before.
     pub(crate) fn receipt(&self) -> Option<String> {
         let is_known = self.identity.id.is_some() || self.answer.is_some();
         is_known.then(|| receipt::digest(&self.identity, &self.by))

@@ -73,7 +73,7 @@ pub(crate) enum Reached {
     Expire,
     /// Record that the code has the event, and return it.
     Take,
-    /// Return the event, which an earlier run has taken.
+    /// Return the event. An earlier run has taken it.
     Return,
     /// Return `None`, in this run and each later run.
     Nothing,
@@ -161,7 +161,7 @@ impl EventRecord {
 }
 
 impl EventRecord {
-    /// Returns an unread event, as the record of the next version of the key.
+    /// Returns the record of this unread event in the next version of the key.
     pub(crate) fn moved(&self, workflow: &str, run: DateTime<Utc>, stamp: Stamp) -> Self {
         let id = RecordId { workflow: workflow.to_owned(), item: self.id.item.clone() };
         let wait = self.wait.clone().map(|wait| Waited { former: true, ..wait });
@@ -169,8 +169,8 @@ impl EventRecord {
     }
 }
 
-/// Returns how many of these events one transaction writes with the end of a workflow, from the
-/// first one. `others`: the number of its other items, beside the workflow and an audit record.
+/// Returns how many of these events, from the first event, fit into the transaction that ends a
+/// workflow. `others`: the number of its other items, without the header and the audit record.
 pub(crate) fn fitting<'a>(events: impl IntoIterator<Item = &'a EventRecord>, others: usize) -> usize {
     // DynamoDB takes 100 items and 4 MB in one transaction.
     const MOST: usize = 90;
@@ -184,7 +184,7 @@ pub(crate) fn fitting<'a>(events: impl IntoIterator<Item = &'a EventRecord>, oth
 
 /// Returns whether one of these events has a compensation that must run.
 ///
-/// An unread event counts only after it was made late ([`EventAct::Leave`]).
+/// An unread event counts only after it has become late ([`EventAct::Leave`]).
 pub(crate) fn owes(events: &[EventRecord]) -> bool {
     events.iter().any(|event| event.owed().is_some())
 }

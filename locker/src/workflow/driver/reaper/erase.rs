@@ -15,8 +15,8 @@ use crate::store::{Everything, Guard, LedgerEntry, ledger_item};
 const VERB: &str = "delete the workflow";
 
 impl Reaper {
-    /// Write the ledger record first and delete the header last: wherever this stops, the next run
-    /// continues.
+    /// Deletes all items of the workflow. The ledger record is written first and the header is
+    /// deleted last, so after a crash at any point the next run continues.
     pub(super) async fn erase(&self, header: &Header, all: &Everything) -> Result<(), Error> {
         let context = &self.context;
         let store = context.store();
@@ -32,8 +32,7 @@ impl Reaper {
         let events = all.events.iter().chain(&surplus).map(|event| (&event.id, &event.revision));
         self.erase_records(steps.chain(events)).await?;
         // Ids of answers, results and inputs are never reused, and places of causes contain the
-        // start.
-        // Another input may belong to the next start.
+        // start. An input with another id may belong to the next start, so it stays.
         let input = match &header.input {
             Some(Body::Beside { id, .. }) => Some(id.as_str()),
             _ => None,
@@ -47,7 +46,7 @@ impl Reaper {
         let failed = header.failures.places().map(|place| Place::FailedRuns { started, place }.to_string());
         let mut items: Vec<String> = all.items.iter().filter(beside).cloned().chain(failed).collect();
         // The receipts of all versions are in the first one. It may also have written some and then
-        // not continued.
+        // failed before it continued.
         let has_events = !all.events.is_empty() || !surplus.is_empty();
         if header.continues.is_none() && (has_events || header.continued_as.is_some()) {
             let until = context.until(self.deadline);
@@ -60,18 +59,19 @@ impl Reaper {
         Ok(())
     }
 
-    /// Delete each record only as it was read: if this run is suspended, and meanwhile another run
-    /// deletes the workflow and it is started anew, the new records must stay.
+    /// Deletes each record under the condition that it has not changed since it was read. If this
+    /// run is suspended, another run may delete the workflow, and the key may be used again. The
+    /// new records must stay.
     ///
-    /// A batch takes no conditions, and a transaction costs twice the write units, which cost more
-    /// than requests do. So they are single requests side by side.
+    /// A batch takes no conditions. A transaction costs twice the write units, and write units cost
+    /// more than requests. So the records are deleted by concurrent single requests.
     async fn erase_records<'a>(
         &self,
         records: impl Iterator<Item = (&'a RecordId, &'a String)> + Send,
     ) -> Result<(), Error> {
         let mut deleting = JoinSet::new();
         for (id, revision) in records {
-            // Closed by nothing.
+            // No code closes the semaphore.
             let Ok(turn) = Arc::clone(&self.turns).acquire_owned().await else { break };
             let (context, until) = (self.context.clone(), self.context.until(self.deadline));
             let (id, revision) = (id.clone(), revision.clone());
