@@ -1,4 +1,4 @@
-//! The messages of one batch of a queue, in their order: which are handled, and which come again.
+//! The messages of one batch of a queue, in their order: processed, or delivered again.
 
 #![cfg_attr(
     not(any(feature = "lambda", feature = "sqs")),
@@ -39,7 +39,7 @@ impl From<ReceiveError> for NotDone {
     }
 }
 
-/// Handle messages in their order. Returns the ids of those that are not done.
+/// Processes messages in their order. Returns the ids of the messages that are not done.
 ///
 /// After a failure with a pause, `hides` hides the later messages of the same group for the same
 /// pause: while one message of a group is in flight, the queue delivers no other message of the

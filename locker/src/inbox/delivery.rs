@@ -9,7 +9,7 @@ use serde_json::Value;
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Delivery {
-    /// The id that the broker gave it: another one each time that it is sent.
+    /// The id that the broker assigned: a new id each time the message is sent.
     pub id: String,
     /// Its body.
     #[serde(skip)]
@@ -18,7 +18,7 @@ pub struct Delivery {
     pub group: Option<String>,
     /// How many times it was received, from 1.
     pub receives: u32,
-    /// What else the broker said of it.
+    /// All other data of the broker about it.
     pub attributes: Value,
     /// Names this receive of it to the broker, if it gave a handle. Not kept.
     #[serde(skip)]

@@ -16,18 +16,18 @@ use crate::core::message::id::{named, number_of};
 use crate::core::message::receipt::Identity;
 use crate::core::time;
 
-/// A message from a broker: an event by CloudEvents 1.0, or what you make one of.
+/// A message from a broker: an event by CloudEvents 1.0, or a message that your code converts.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Incoming {
     /// Identifies the message among those of its source.
     pub id: String,
-    /// Where it comes from, such as `/orders`. It is a claim: whoever may write to the queue may
-    /// write it.
+    /// Its source, such as `/orders`. Do not trust it: every sender with access to the queue may
+    /// set any source.
     pub source: String,
     /// Its type, such as `order.placed`.
     pub kind: String,
-    /// What it is about.
+    /// Its subject, such as the key of an order.
     pub subject: Option<String>,
     /// Its place among the messages of its subject, in a form of its sender: see
     /// [`Envelope::sequence`](crate::message::Envelope::sequence).

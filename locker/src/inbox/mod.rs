@@ -5,7 +5,7 @@
 //!
 //! | form | for | how | guarantee |
 //! |---|---|---|---|
-//! | [`atomic`](Inbox::atomic) | rows in DynamoDB, and messages to others | one transaction with what the inbox remembers | exactly once, inside DynamoDB |
+//! | [`atomic`](Inbox::atomic) | rows in DynamoDB, and messages to others | one transaction with the receipt in the inbox | exactly once, inside DynamoDB |
 //! | [`key`](Inbox::key) with [`Locker::token`](crate::Locker::token) | an effect elsewhere | a lock token for each message | at most once; in doubt is a state |
 //! | [`key`](Inbox::key), or better a key of the business, with [`Workflows::start`](crate::workflow::Workflows::start) | several steps | a workflow for each message | once by its key |
 //! | [`Workflows::report`](crate::workflow::Workflows::report) | an event about a step that is in doubt or waits | a conditional write | the first outcome counts |
@@ -29,8 +29,8 @@
 //! }
 //! ```
 //!
-//! [`consumer`](Inbox::consumer) handles messages of a queue, and sets aside those that it cannot
-//! handle, for an operator.
+//! [`consumer`](Inbox::consumer) processes messages of a queue, and dead-letters messages that fail
+//! for good. An operator decides about dead letters.
 //!
 //! Source: seed 003, an inbox that is inserted, worked on and updated; with rows in the same
 //! transaction its middle disappears.
@@ -96,19 +96,19 @@ impl Inbox {
     /// and its dead-letter queue. [`latest`](Receive::latest) and [`gapless`](Receive::gapless)
     /// have no window.
     ///
-    /// A message whose time is ahead of the clock here is remembered for that much longer. What a
-    /// [`Consumer`] set aside is known for as long as it is in the table, and for this long after
-    /// it was handled or discarded.
+    /// If the time of a message is ahead of the local clock, the message is remembered for that
+    /// much longer. A dead letter of a [`Consumer`] is remembered while it is in the table, and for
+    /// this long after it was processed or discarded.
     ///
-    /// Each message that is remembered is an item of less than 1 KB until then. If you make it
-    /// longer, what was taken before that is remembered for the shorter time all the same.
+    /// Each remembered message is an item of less than 1 KB. A longer window applies only to
+    /// messages that are taken after the change.
     #[must_use]
     pub const fn window(mut self, window: Duration) -> Self {
         self.window = window;
         self
     }
 
-    /// Take a message together with rows and messages of your own. Nothing is written until you
+    /// Takes a message in one transaction with your rows and messages. Nothing is written until you
     /// call [`commit`](Receive::commit).
     pub const fn atomic<'a>(&'a self, message: &'a Incoming) -> Receive<'a> {
         Receive::new(self, message)
@@ -136,7 +136,7 @@ impl Inbox {
         Ok(of(scope.as_str().to_owned(), identity.id())?)
     }
 
-    /// Not before what is remembered.
+    /// Refuses a message that is older than the window.
     fn check_age(&self, message: &Incoming) -> Result<(), ReceiveError> {
         match message.time {
             Some(time) if time::between(time, self.context.now()) > self.window => {

@@ -25,22 +25,21 @@ pub enum Taken {
     Now,
     /// It was taken before, and nothing was written now. Acknowledge it.
     Before,
-    /// A newer one of its subject was taken, and nothing was written. Acknowledge it. With
-    /// [`latest`](Receive::latest), one with the same number counts as newer.
+    /// A newer message of its subject was taken, and nothing was written. Acknowledge it. With
+    /// [`latest`](Receive::latest), a message with the same number counts as newer.
     Superseded,
-    /// With [`gapless`](Receive::gapless): another one of its subject was taken with the same
-    /// number, and this one was not. Nothing was written. Do not acknowledge it, and show it to an
-    /// operator at once: its sender's counter was set back, such as by a backup, or two senders
-    /// count, or one of your own was taken in its place. When the next number has been taken, it is
-    /// superseded like any other.
+    /// With [`gapless`](Receive::gapless): another message of its subject was taken with the same
+    /// number. Nothing was written. Do not acknowledge this message, and show it to an operator at
+    /// once: the counter of its sender was set back, such as by a backup; two senders count; or
+    /// your code took a message in its place. Once the next number is taken, it is superseded.
     SameNumber,
-    /// Another one of its subject comes first: the one with this number. Nothing was written. Leave
-    /// it in the queue.
+    /// The message of its subject with this number comes first. Nothing was written. Leave this
+    /// message in the queue.
     Early {
         /// The number that comes next.
         expects: u64,
     },
-    /// Conditions of your own writes failed, counted from 0 in the order in which they were added.
+    /// Conditions of your writes failed, counted from 0 in the order in which they were added.
     /// Nothing was written, and the message was not taken: decide, and call again, or acknowledge
     /// it.
     Refused {
@@ -95,7 +94,7 @@ enum Order {
     Gapless(u64),
 }
 
-/// A message to be taken, and what is written with it. See [`Inbox::atomic`].
+/// A message to take, and the writes of its transaction. See [`Inbox::atomic`].
 #[derive(Debug)]
 #[must_use = "nothing is written until it is committed"]
 pub struct Receive<'a> {
@@ -129,14 +128,14 @@ impl<'a> Receive<'a> {
     /// in the transaction that commits the message.
     ///
     /// The inbox remembers one number for each subject, and has no window. If a message is
-    /// discarded, on its way or here, those behind it are [early](Taken::Early) until its number
-    /// was taken: take one of your own in its place, by [`Incoming::new`] with its source and
-    /// subject and `gapless` of its number.
+    /// discarded by a broker or by you, later messages are [early](Taken::Early) until its number
+    /// is taken. Take a message in its place: [`Incoming::new`] with its source and subject, and
+    /// `gapless` with its number.
     ///
-    /// Only the id of the last number is remembered: one with the [same number](Taken::SameNumber)
-    /// and another id is told apart, one with a smaller number is [superseded](Taken::Superseded),
-    /// whatever it is. **So never set the counter back**: messages under numbers that were used are
-    /// lost.
+    /// The inbox remembers only the id of the last number. A message with the [same
+    /// number](Taken::SameNumber) and another id is detected. A message with a smaller number is
+    /// [superseded](Taken::Superseded), even if it was never taken. **So never set the counter
+    /// back**: messages under numbers that were used are lost.
     pub const fn gapless(mut self, number: u64) -> Self {
         self.order = Order::Gapless(number);
         self
@@ -158,7 +157,7 @@ impl<'a> Receive<'a> {
     /// Take the message, and write everything with it.
     ///
     /// Limits are checked before anything is sent: 100 actions including its own, 4 MB, and one
-    /// action for each item, as far as actions name their keys (a put does not).
+    /// action for each item. A put does not name its key, so its item is not checked.
     ///
     /// # Crash window
     ///
@@ -177,8 +176,8 @@ impl<'a> Receive<'a> {
     ///
     /// # Cost
     ///
-    /// 1 request. Each item costs 2 write units for each KB, as in any transaction: what the inbox
-    /// remembers, your rows, the messages; 1 write unit more for each message, for the index. A
+    /// 1 request. Each item costs 2 write units for each KB, as in any transaction: the receipt of
+    /// the inbox, your rows, the messages; 1 write unit more for each message, for the index. A
     /// refused transaction, such as that of a duplicate, costs the same.
     pub async fn commit(self) -> Result<Taken, ReceiveError> {
         let Self { inbox, message, order, actions: Actions { given, messages } } = self;

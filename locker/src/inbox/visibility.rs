@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::Delivery;
 
-/// Tells a broker when to deliver a message again that was not done.
+/// A broker that can delay the next delivery of a message.
 ///
-/// Implement it for a broker of your own; [`Sqs`](crate::aws::Sqs), with the feature `sqs`, is one.
+/// [`Sqs`](crate::aws::Sqs), with the feature `sqs`, implements it. Implement it for other brokers.
 pub trait Visibility: Send + Sync + 'static {
     /// Deliver the message again after this pause. Log a failure: the broker then delivers the
     /// message after its own visibility timeout. A consumer waits for 2 seconds at most.
@@ -16,7 +16,7 @@ pub trait Visibility: Send + Sync + 'static {
 
 type Boxed<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// The same behind a pointer.
+/// [`Visibility`] as a trait object.
 pub(crate) trait AnyVisibility: Send + Sync {
     fn hide<'a>(&'a self, delivery: &'a Delivery, pause: Duration) -> Boxed<'a>;
 }

@@ -17,32 +17,32 @@ use crate::workflow::context::Context;
 
 /// How long a batch that is not full waits for more.
 const LINGER: Duration = Duration::from_millis(5);
-/// The most calls to one target at the same time with messages of many subjects. While these calls
-/// run, later batches fill. Full batches save calls, which are most of the cost of a message. No
-/// message is added to a batch of one subject, so its call begins at once and is not counted here:
-/// [`Relay::concurrency`](super::Relay::concurrency) limits such calls.
+/// Calls to one target at the same time, whose batches have messages of many subjects. While these
+/// calls run, more messages come, so later batches are full: most of the cost of a message is its
+/// call. A batch of one subject gets no fuller by waiting, so its call begins at once and is not
+/// counted here: [`Relay::concurrency`](super::Relay::concurrency) limits such calls.
 const AT_ONCE: usize = 8;
-/// The most calls to one target at the same time with messages in doubt. These calls are counted
-/// separately: if all of them hang, other messages are still sent.
+/// Calls to one target at the same time for messages in doubt. They are separate from the other
+/// calls: if each of them hangs, the other messages are still sent.
 const ALONE_AT_ONCE: usize = 4;
 
 struct Asked {
     envelope: Envelope,
-    /// When another relay may have it.
+    /// The time from which another relay may have it.
     not_after: DateTime<Utc>,
     reply: oneshot::Sender<Passed>,
 }
 
-/// What became of a message that waited for its batch.
+/// The outcome of a message that waited for its batch.
 pub(super) enum Passed {
     Sent(Sent),
-    /// It was not begun: nothing was sent.
+    /// Its call did not begin: nothing was sent.
     NotBegun(NotBegun),
 }
 
 /// Why nothing was sent.
 pub(super) enum NotBegun {
-    /// Another relay may have it by now.
+    /// Another relay may have the message.
     TooLate,
     /// The run is over.
     IsOver,
@@ -62,7 +62,7 @@ struct Lane {
     line: Line,
 }
 
-/// What is sent where, and until when.
+/// The sender of one lane: its target, and the end of its time.
 #[derive(Clone)]
 struct Line {
     context: Context,
@@ -170,7 +170,7 @@ async fn serve(line: Line, mut inbox: mpsc::Receiver<Asked>) {
         if under_way.len() >= if line.is_alone { ALONE_AT_ONCE } else { AT_ONCE } {
             under_way.join_next().await;
         }
-        // It may have waited for as long as others take.
+        // The batch may have waited for other calls.
         let batch = line.still_to_be_sent(batch);
         if !batch.is_empty() {
             under_way.spawn(send(line.clone(), batch));
@@ -184,13 +184,13 @@ async fn send(line: Line, batch: Vec<Asked>) {
         batch.into_iter().map(|asked| (asked.envelope, asked.reply)).unzip();
     let all = line.send(&envelopes).await;
     for (sent, reply) in all.into_iter().zip(replies) {
-        // Whoever asked may have been dropped.
+        // The receiver of the reply may have been dropped.
         let _ = reply.send(Passed::Sent(sent));
     }
 }
 
 impl Line {
-    /// Those that may be begun now. The others are told why not.
+    /// Returns the messages that may be sent now. The others receive the reason why not.
     fn still_to_be_sent(&self, batch: Vec<Asked>) -> Vec<Asked> {
         let mut still = Vec::with_capacity(batch.len());
         for asked in batch {
@@ -220,15 +220,16 @@ impl Line {
     }
 
     async fn send(&self, batch: &[Envelope]) -> Vec<Sent> {
-        // The rest of the time is for writing down what became of them.
+        // The rest of the time is for the writes of the outcomes.
         let by = self.ends.map(|ends| time::after(ends, RESERVE / 2));
         let within = self.context.bounded(REPLY_WITHIN, by);
         self.router.send(self.target, batch, self.is_alone, within, self.context.now()).await
     }
 }
 
-/// A batch as large as the target takes, and what did not fit. No two messages of it have the same
-/// subject: the later one is only asked for once the earlier one was sent.
+/// Gathers a batch as large as the target takes. Also returns the message that did not fit. No two
+/// messages of a batch have the same subject: the later message follows after the earlier one was
+/// sent.
 async fn gather(
     router: &Router,
     target: usize,

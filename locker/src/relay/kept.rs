@@ -14,7 +14,7 @@ use crate::metrics;
 use crate::store::{Layout, Query, Row};
 use crate::workflow::context::Context;
 
-/// Rows in one page, and what is counted at most.
+/// Rows in one page, and the highest count of a gauge.
 const PAGE: usize = 1000;
 /// Pages of a list in which the oldest row may be anywhere.
 const PAGES: usize = 10;
@@ -25,7 +25,7 @@ const AT_ONCE: usize = 8;
 ///
 /// They are read before the first message is sent. So every run sets the gauges, also a run that
 /// uses all of its time, and the age of the oldest message is that before the run. A gauge that
-/// cannot be read is not set; the run goes on without it.
+/// cannot be read is not set; the run continues.
 pub(super) async fn read(context: &Context, deadline: Option<DateTime<Utc>>) -> Stuck {
     let rows = |status, pages| read_list(context, status, pages, deadline);
     let [unsent, waiting, dead] = [MessageState::Unsent, MessageState::Waiting, MessageState::Dead];
@@ -41,7 +41,7 @@ pub(super) async fn read(context: &Context, deadline: Option<DateTime<Utc>>) -> 
     .await;
     let now = context.now();
     let age = |oldest: Option<DateTime<Utc>>| oldest.map_or(Duration::ZERO, |it| time::between(it, now));
-    // One that waits, or is dead, has been so since it was due.
+    // A message waits, or is dead, since it was due.
     let due = |row: &Row| due_of(&row.due);
     let since_due = |rows: &Vec<Row>| (rows.len().min(PAGE), age(rows.iter().filter_map(due).min()));
     let unsent = match unsent {

@@ -1,4 +1,4 @@
-//! Messages that leave: the outbox of your own transactions, and the relay.
+//! Sending messages: the outbox of your transactions, and the relay.
 
 mod batcher;
 mod expired;

@@ -9,7 +9,7 @@ use crate::workflow::Workflows;
 use crate::workflow::context::Context;
 use crate::workflow::send;
 
-/// Makes messages part of transactions of your own. See [`Workflows::outbox`].
+/// Makes messages part of your transactions. See [`Workflows::outbox`].
 ///
 /// ```no_run
 /// # async fn example(dynamodb: &aws_sdk_dynamodb::Client, workflows: &locker::workflow::Workflows, row: aws_sdk_dynamodb::types::Put)
@@ -30,7 +30,7 @@ pub struct Outbox {
     context: Context,
 }
 
-/// A message of an outbox: the put that commits it, and what [`Outbox::send`] sends then.
+/// A message of an outbox: [`put`](Self::put) commits it, and [`Outbox::send`] sends it then.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is committed until its put is part of a transaction"]
 pub struct OutboxMessage {
@@ -53,8 +53,8 @@ impl From<OutboxMessage> for Put {
 }
 
 impl Workflows {
-    /// The outbox in this table: messages that are committed by transactions of your own, and sent
-    /// by the same [`Relay`](super::Relay).
+    /// Returns the outbox in this table: your transactions commit its messages, and the same
+    /// [`Relay`](super::Relay) sends them.
     #[must_use]
     pub fn outbox(&self) -> Outbox {
         Outbox { context: self.context().clone() }
@@ -74,7 +74,7 @@ impl Outbox {
     /// clones of one [`Workflows`], and by the clocks of several: a transaction that was made
     /// earlier may be committed later. If your receivers need the order of the commits, keep a
     /// counter for each subject in the same transaction, and give the message its
-    /// [number](NewMessage::number). A message that names no subject is in no order.
+    /// [number](NewMessage::number). Messages without a subject are not ordered.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl Outbox {
     ///
     /// A message is sent only if it is stored as it was committed, and no earlier message of its
     /// subject is unsent. If another caller of this process sends messages of the subject, that
-    /// caller sends these, too, and this call returns at once. If another process has an earlier
+    /// caller also sends these, and this call returns at once. If another process has an earlier
     /// message, the relay sends these. So while nothing fails, each message is sent once, and
     /// messages of a subject in the order of their commits.
     ///

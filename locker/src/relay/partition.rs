@@ -44,7 +44,7 @@ impl Partition {
     }
 }
 
-/// What messages are sent with.
+/// The parts of a run that send messages.
 pub(super) struct Sender<'a> {
     pub(super) context: &'a Context,
     pub(super) router: &'a Router,
@@ -54,7 +54,7 @@ pub(super) struct Sender<'a> {
     pub(super) ends: Option<DateTime<Utc>>,
 }
 
-/// What came of the messages of a subject that were sent in a row.
+/// The outcome of messages of a subject that were sent in a row.
 enum Row {
     /// All that were begun were sent; there may be more.
     Sent,
@@ -63,7 +63,7 @@ enum Row {
 }
 
 impl Sender<'_> {
-    /// Send the messages on the next page of a partition.
+    /// Sends the messages on the next page of a partition.
     pub(super) async fn relay(&self, partition: &mut Partition) -> Turn<RelayReport> {
         let mut done = RelayReport::default();
         let (workflow, ended) = (&partition.workflow, &mut partition.ended);
@@ -88,7 +88,7 @@ impl Sender<'_> {
             done.add(part);
             ended.extend(subject);
         }
-        // What is behind one that waits is not read.
+        // Messages queued after a waiting message are not read.
         let is_over = !ended.is_empty() && is_of_one_subject(workflow);
         let then = if self.context.is_past(self.ends) {
             Then::Cut
@@ -98,18 +98,18 @@ impl Sender<'_> {
             Then::Again
         };
         partition.from = next;
-        // Those that wait for an operator or a route are the oldest, and come first each time: they
-        // use up no limit.
+        // Messages that wait for an operator or a route are the oldest, so they come first in each
+        // run. They do not count for the limit.
         Turn { is_work: done.has_any(), then, counts: done }
     }
 
-    /// Send messages of one subject in order. Returns whether those behind them may be sent.
+    /// Sends messages of one subject in order. Returns whether later messages may be sent.
     async fn relay_subject(&self, mut queue: Queue) -> (RelayReport, Row) {
         let mut done = RelayReport::default();
         while let Some(head) = queue.pop_front() {
             let is_due = self.is_due(&head);
             if is_due && is_long_over(head.expires, self.context.now()) {
-                // The run deletes it by its row of the index: see [`super::expired`].
+                // Its row in the index has a separate turn: see [`super::expired`].
                 continue;
             }
             if is_due && head.has_expired(self.context.now()) {
@@ -120,7 +120,7 @@ impl Sender<'_> {
             }
             // Its row in the index is counted.
             let Some(target) = self.router.target_of(&head.topic) else { return (done, Row::Ends) };
-            // A dead one holds up those behind it: an operator decides first.
+            // Later messages wait for a dead message until an operator decides.
             if !is_due || self.context.is_past(self.ends) {
                 return (done, Row::Ends);
             }
@@ -182,8 +182,8 @@ impl Sender<'_> {
         queue.iter().filter(|message| self.is_due(message))
     }
 
-    /// Send the one that was taken and some of those behind it, then delete them. The one that was
-    /// taken is deleted last, so that no other relay begins with one behind it.
+    /// Sends the message that was taken and some messages after it, then deletes them. The first
+    /// message is deleted last, so that no other relay begins with a later message.
     async fn send_row(&self, taken: Letter, target: usize, queue: &mut Queue, done: &mut RelayReport) -> Row {
         let until = time::before(taken.next_due, LEASE / 2);
         let mut sent: Vec<Letter> = Vec::new();
@@ -192,7 +192,7 @@ impl Sender<'_> {
         // The outcomes of messages that were sent in one batch with the last one.
         let mut ahead: VecDeque<Sent> = VecDeque::new();
         while let (Some(message), Some(to)) = (next.take(), target.take()) {
-            // It was suspended, and another relay may have it.
+            // This relay was suspended, and another relay may have the message.
             if ahead.is_empty() && self.context.now() >= until {
                 done.taken_elsewhere += 1;
                 ended = Row::Ends;
@@ -296,7 +296,7 @@ impl Sender<'_> {
         row
     }
 
-    /// Those that are still there are sent again.
+    /// Deletes messages that were sent. A message that stays is sent again.
     async fn delete_all(&self, sent: &[Letter]) -> Came<()> {
         let Some((first, others)) = sent.split_first() else { return Came::To(()) };
         let delete = |message| delete(self.context, message, DoneWith::Sent);

@@ -1,8 +1,8 @@
 //! The breaker of a target: decides from the outcomes of its calls whether messages are sent to it.
 //!
-//! A target refuses messages for reasons of its own: a permission, a disabled key, a queue that was
-//! deleted. Trying every due message against it would cost two writes for each, every few minutes,
-//! for the whole outage. The breaker stops that after the second message.
+//! A target may refuse all messages: a missing permission, a disabled key, a deleted queue. Trying
+//! every due message against it would cost two writes for each, every few minutes, for the whole
+//! outage. The breaker stops that after the second message.
 
 #![cfg_attr(not(feature = "messages"), allow(dead_code, reason = "only the relay asks for the whole of it"))]
 
@@ -18,12 +18,12 @@ const CALLS: u32 = 5;
 /// start.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// What the outcome of one message shows about its target.
+/// The conclusion about a target from the outcome of one message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
     /// The target accepts messages.
     Accepts,
-    /// The target refuses messages for a reason of its own.
+    /// The target refuses messages, whatever their content.
     Refuses,
     /// The target is busy, out of reach, or does not reply.
     Fails,
@@ -117,7 +117,7 @@ impl Breaker {
         matches!(self.state, State::Open { .. })
     }
 
-    /// Records the outcome of one call: the subject of each message, and what its outcome shows.
+    /// Records the outcome of one call: the subject and the conclusion of each message.
     pub(crate) fn record(&mut self, call: &[(&str, Shown)], now: DateTime<Utc>) -> Option<Turn> {
         let has = |shown: Shown| call.iter().any(|(_, of)| *of == shown);
         if has(Shown::Accepts) {

@@ -1,4 +1,4 @@
-//! What can happen to a message that is kept.
+//! The events of a stored message.
 
 #![cfg_attr(
     not(feature = "messages"),
@@ -19,17 +19,17 @@ pub(crate) struct Mark {
     pub(crate) revision: String,
 }
 
-/// What happens to a message. Each depends on the revision that was seen.
+/// An event of a message. It applies only to the revision that was seen.
 #[derive(Debug, Clone)]
 pub(crate) struct LetterEvent {
     pub(crate) seen: String,
     pub(crate) act: LetterAct,
-    /// The one who acts holds it.
+    /// The caller holds the message.
     pub(crate) holds: bool,
 }
 
 impl LetterEvent {
-    /// Of one who does not hold it.
+    /// An event of a caller that does not hold the message.
     pub(crate) fn new(seen: &str, act: LetterAct) -> Self {
         Self { seen: seen.to_owned(), act, holds: false }
     }
@@ -37,27 +37,27 @@ impl LetterEvent {
 
 #[derive(Debug, Clone)]
 pub(crate) enum LetterAct {
-    /// A relay or a consumer takes it, and with it the later ones of its subject. No other one does
-    /// for this long.
+    /// A relay or a consumer takes the message, and with it the later messages of its subject. No
+    /// other relay or consumer takes it for this long.
     Take { by: String, lease: Duration },
-    /// It was not sent or handled, as far as is known; it is tried again under the same id.
-    /// `class`: of a message that was received; of an outgoing one, in doubt if its target may have
-    /// it.
+    /// The message was not sent or processed, or its outcome is unknown. It is tried again under
+    /// the same id. `class`: the class of the failure of a received message. For an outgoing
+    /// message: in doubt if its target may have it.
     Failed { class: Option<Class>, cause: String, pause: Duration },
     /// Its consumer gives up, or its target refuses it for a reason in the message: it is
     /// dead-lettered. A refusal for any other reason is [`Failed`](Self::Failed).
     Refused { class: Option<Class>, cause: String },
     /// Its consumer stored its body, which was in its queue, in a claim-check store.
     MoveBody { claim: String },
-    /// Code takes one that is dead, to decide about it: nobody else acts on it for this long.
+    /// Code holds a dead message to decide about it. No other caller acts on it for this long.
     Hold { by: String, lease: Duration },
-    /// The code has left it for an operator.
+    /// The code leaves the message for an operator.
     Release,
-    /// An operator has it sent or handled again.
+    /// An operator has it sent or processed again.
     Redrive { by: Intervention },
-    /// An operator sets it aside, and keeps it.
+    /// An operator archives it.
     Archive { by: Intervention },
-    /// An operator takes it back: it is dead again.
+    /// An operator restores it from the archive: it is dead again.
     Restore { by: Intervention },
     /// An operator writes a note on it.
     Note { by: Intervention },
@@ -70,7 +70,7 @@ pub(crate) enum LetterAct {
 pub(crate) enum LetterRefusal {
     /// It was written since it was seen.
     Changed,
-    /// Another relay has it, or code that decides; or it waits.
+    /// Another relay or other code holds it, or it waits.
     NotDue,
     /// The event is not for this state.
     NotPossible,

@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use crate::core::workflow::place::{Partition, Place};
 use crate::core::workflow::step::RecordId;
 
-/// What is stored of the failures of a message.
+/// The stored failures of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failures {
     pub(crate) at: RecordId,
@@ -23,8 +23,8 @@ pub(crate) fn failures_at(consumer: &str, identity: &str) -> RecordId {
 ///
 /// An attempt counts if its handler returned a failure. The receives of a message do not count: a
 /// queue receives messages that are not begun, since an earlier message of their group failed or
-/// the time was over. If a process dies in its handler, nothing is written, so a receive that was
-/// not begun and one that died look the same: only the queue's own dead-letter queue gives up such
+/// the time was over. If a process dies in its handler, nothing is written, so this receive and a
+/// receive that was not begun look the same: only the queue's own dead-letter queue gives up such
 /// a message, after its `maxReceiveCount`, and an import of it is in doubt.
 pub(crate) const fn is_last(failures: u32, attempts: u32) -> bool {
     failures >= attempts

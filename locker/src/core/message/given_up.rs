@@ -3,11 +3,11 @@
 use super::letter::Letter;
 
 impl Letter {
-    /// Why it is given up before another attempt. `None`: it is handled.
+    /// Returns why the message is given up before another attempt. `None`: it is processed.
     ///
-    /// A handler that says that it failed releases the message; one that ends with its process does
-    /// not, nor a run that was suspended before its handler began. Which of the two it was is not
-    /// known.
+    /// A handler that returns a failure releases the message. If the process ends in the handler,
+    /// or the run is suspended before the handler begins, the message is not released. The table
+    /// does not show which of the two happened.
     pub(crate) fn given_up(&self, attempts: u32) -> Option<String> {
         let is_without_outcome = self.locked_by.is_some();
         (is_without_outcome && self.attempts >= attempts)

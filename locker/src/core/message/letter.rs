@@ -1,4 +1,4 @@
-//! A message that is kept in the table: committed and not yet sent, or received and not handled.
+//! A message in the table: committed and not sent yet, or received and not processed.
 
 #![cfg_attr(
     not(feature = "messages"),
@@ -34,8 +34,8 @@ pub(crate) fn partition_of(subject: &str) -> String {
     Partition::Outbox { subject: &id::as_id(subject) }.to_string()
 }
 
-/// The partition of messages that a consumer set aside: those of one group, or one message that is
-/// in no order.
+/// The partition of the messages that a consumer keeps: the messages of one group, or one message
+/// without a group.
 pub(crate) fn partition_of_consumer(consumer: &str, order: &Order<'_>) -> String {
     let (kind, about) = match order {
         Order::Group(group) => ("group", group),
@@ -56,7 +56,7 @@ pub(crate) fn is_over(expires: Option<DateTime<Utc>>, now: DateTime<Utc>) -> boo
     expires.is_some_and(|expires| expires <= now)
 }
 
-/// Returns whether a message expired so long ago that no call of any relay contains it.
+/// Returns whether a message expired before any call that still runs.
 pub(crate) fn is_long_over(expires: Option<DateTime<Utc>>, now: DateTime<Utc>) -> bool {
     is_over(expires.map(|expires| time::after(expires, CALLS_END)), now)
 }
@@ -82,7 +82,7 @@ pub(crate) fn waits_after(listed: &str) -> Option<(String, String)> {
     Some((format!("{consumer}0"), "~".to_owned()))
 }
 
-/// The consumer that set the messages of a partition aside. `None`: they are to be sent.
+/// The consumer that keeps the messages of a partition. `None`: they are to be sent.
 pub(crate) fn consumer_of(partition: &str) -> Option<&str> {
     match Partition::parse(partition) {
         Ok(Partition::Dead { consumer, .. }) => Some(consumer),
@@ -116,7 +116,7 @@ fn millis_of(at: DateTime<Utc>) -> u64 {
 pub(crate) enum Order<'a> {
     /// The group in which a queue keeps it.
     Group(&'a str),
-    /// None, so that each message is for itself: what identifies it.
+    /// None. Each message has its own place, by this identity.
     None(&'a str),
 }
 
@@ -162,17 +162,17 @@ pub(super) fn cause_out_of_queue(cause: &str) -> &str {
     cause.strip_prefix(IN_QUEUE).unwrap_or(cause)
 }
 
-/// A message that is kept. Only its [transitions](Letter::on) make another one.
+/// A stored message. Only its [transitions](Letter::on) change it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Letter(pub(super) LetterData);
 
-/// What is stored of a message.
+/// The attributes of a stored message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LetterData {
     pub(crate) at: RecordId,
-    /// Of this commit: the same however often it is sent, and of no other message.
+    /// Identifies the message: each copy that is sent has it, and no other message.
     pub(crate) id: String,
-    /// The source of the event. Empty: a message was received that is no event.
+    /// The source of the event. Empty: a received message that is no event.
     pub(crate) source: String,
     /// Changes with every write.
     pub(crate) revision: String,
@@ -181,20 +181,20 @@ pub(crate) struct LetterData {
     pub(crate) subject: String,
     /// The number that its commit assigned, or an automatic one: see [`id::sequence`].
     pub(crate) sequence: String,
-    /// JSON; of one that was received, whatever came. If the body is in a claim-check store, the
-    /// claim on it; if the body is still in its queue, empty.
+    /// JSON. Of a received message, the text as received. If the body is in a claim-check store,
+    /// its claim; if the body is still in its queue, empty.
     pub(crate) body: String,
     pub(crate) body_at: BodyAt,
-    /// What the broker said of one that was received, besides its body: JSON.
+    /// The data of the broker about a received message, without the body: JSON.
     pub(crate) delivery: Option<String>,
     pub(crate) created: DateTime<Utc>,
     pub(crate) trace: Option<String>,
-    /// Those that its sender added. Of a message that was received, they are in its body.
+    /// The attributes that its sender added. A received message has them in its body.
     pub(crate) attributes: Attributes,
-    /// From then on it is not sent.
+    /// The message is not sent from this time on.
     pub(crate) expires: Option<DateTime<Utc>>,
     pub(crate) state: MessageState,
-    /// When a relay, or its consumer, may take it.
+    /// The time from which a relay, or its consumer, may take it.
     pub(crate) next_due: DateTime<Utc>,
     /// The relay that sends it, or the consumer that handles it.
     pub(crate) locked_by: Option<String>,
@@ -202,14 +202,14 @@ pub(crate) struct LetterData {
     pub(crate) attempts: u32,
     /// When the first of these attempts was.
     pub(crate) first_try: Option<DateTime<Utc>>,
-    /// Until then code decides about it, if it is dead, and nobody else acts on it.
+    /// Until then code decides about the dead message, and no other caller acts on it.
     pub(crate) held_until: Option<DateTime<Utc>>,
     /// The class of the failure, of a message that was received. Of an outgoing message: in doubt
     /// if an attempt had no reply, so that its target may have it.
     pub(crate) class: Option<Class>,
-    /// Why it was not sent or handled.
+    /// The cause of the last failure.
     pub(crate) cause: Option<String>,
-    /// How many times an operator had it sent or handled again after it was dead.
+    /// How many times an operator had it sent or processed again after it was dead.
     pub(crate) redrives: u32,
     pub(crate) intervention: Option<Intervention>,
 }
@@ -241,33 +241,33 @@ pub(crate) struct Committed<'a> {
     pub(crate) revision: String,
     pub(crate) content: &'a Content,
     pub(crate) now: DateTime<Utc>,
-    /// The place of the commit in its process. Of a step, not before the latest commit of its
-    /// workflow, whatever the clocks are.
+    /// The place of the commit in its process. The place of a step is never before the latest
+    /// commit of its workflow, even if the clock was set back.
     pub(crate) tick: Tick,
 }
 
-/// A message that was received, and is not handled now.
+/// A received message that the table keeps.
 #[derive(Debug, Clone)]
 pub(crate) struct ReceivedLetter<'a> {
     pub(crate) consumer: &'a str,
     pub(crate) order: Order<'a>,
-    /// Of its sender and its id, or of what the broker calls it.
+    /// The digest of its sender and its id, or of the id of its broker.
     pub(crate) identity: &'a str,
     pub(crate) id: &'a str,
-    /// Empty, if it is no event.
+    /// Empty if it is no event.
     pub(crate) source: &'a str,
     pub(crate) revision: String,
-    /// The type of the event; a word for it, if it is none.
+    /// The type of the event, or a fixed word if it is no event.
     pub(crate) topic: &'a str,
     pub(crate) body: &'a str,
     pub(crate) body_at: BodyAt,
     pub(crate) delivery: String,
     pub(crate) trace: Option<String>,
     pub(crate) now: DateTime<Utc>,
-    /// When the last one before it was set aside.
+    /// The time of the newest message before it in its place.
     pub(crate) after: Option<DateTime<Utc>>,
     pub(crate) receives: u32,
-    /// Why it is dead. `None`: one before it of its group is.
+    /// Why it is dead. `None`: an earlier message of its group is dead.
     pub(crate) dead: Option<(Class, String)>,
 }
 
@@ -308,7 +308,7 @@ impl Letter {
             RecordId::at(partition, Place::Message(place))
         };
         let at = match origin {
-            // By itself, so that no message of its subject waits for it, and it for none.
+            // In its own partition: no message of its subject waits for it, and it waits for none.
             _ if content.delay.is_some() => of_outbox(&partition_of(&id)),
             Origin::Step { workflow, number, name } => {
                 let place = MessagePlace::Step { number, position: place, step: name };
@@ -347,13 +347,13 @@ impl Letter {
         })
     }
 
-    /// A message that a consumer sets aside now.
+    /// A received message that a consumer stores now.
     pub(crate) fn received(new: ReceivedLetter<'_>) -> Self {
-        // Its place is behind the last one, whatever the clocks say.
+        // Its place is after the newest message, even if the clock is behind.
         let created = new.after.map_or(new.now, |last| new.now.max(last + TimeDelta::milliseconds(1)));
         let (subject, millis) = match new.order {
             Order::Group(group) => (group, millis_of(created)),
-            // At one place, however often it is received.
+            // The same place for each copy.
             Order::None(_) => (new.id, 0),
         };
         let workflow = partition_of_consumer(new.consumer, &new.order);
@@ -375,7 +375,7 @@ impl Letter {
             attributes: Attributes::new(),
             expires: None,
             state: if cause.is_some() { MessageState::Dead } else { MessageState::Waiting },
-            // A wrong clock before it must not make it wait.
+            // A wrong clock of an earlier message must not delay it.
             next_due: new.now,
             locked_by: None,
             attempts: if cause.is_some() { new.receives } else { 0 },
@@ -423,7 +423,7 @@ impl Letter {
         work_of(&self.at.workflow, &self.at.item)
     }
 
-    /// What identifies it among those that a consumer set aside.
+    /// Its identity among the messages that a consumer keeps.
     pub(crate) fn identity(&self) -> &str {
         match self.at.place() {
             Ok(
@@ -434,7 +434,7 @@ impl Letter {
         }
     }
 
-    /// The state in which it is to be sent or handled.
+    /// The state in which it is to be sent or processed.
     pub(crate) const fn pending(&self) -> MessageState {
         if self.0.delivery.is_some() { MessageState::Waiting } else { MessageState::Unsent }
     }
@@ -459,7 +459,7 @@ impl Letter {
         RecordId::at(&self.at.workflow, place)
     }
 
-    /// What was read from the table.
+    /// A message as read from the table.
     pub(crate) const fn stored(data: LetterData) -> Self {
         Self(data)
     }

@@ -1,4 +1,4 @@
-//! Messages: what is to be sent, and what a broker's reply means for it.
+//! Messages to send and messages received: records, transitions, and replies of brokers.
 
 pub(crate) mod attributes;
 pub(crate) mod breaker;

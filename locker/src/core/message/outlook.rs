@@ -34,7 +34,7 @@ pub(crate) enum Outlook {
     Send,
 }
 
-/// The first message of each subject that cannot be sent, as far as a run found one.
+/// The first message of each subject that this run found and cannot send.
 ///
 /// The index follows the table, so a message may be here that was redriven, archived or discarded a
 /// moment ago. Then the later messages of its subject wait for the next run. A message that is

@@ -12,7 +12,7 @@ pub(crate) fn left(revision: &str) -> String {
     format!("{content}{LEFT}{}", times.saturating_add(1))
 }
 
-/// What is the same for all revisions of one content.
+/// Returns the part that all revisions of one content have in common.
 pub(crate) fn content_of(revision: &str) -> &str {
     revision.split_once(LEFT).map_or(revision, |(content, _)| content)
 }

@@ -16,7 +16,7 @@ pub(crate) struct Tick {
 }
 
 impl Ticks {
-    /// Greater than all before it, also if the clock was set back.
+    /// Returns a tick that is greater than all before, even if the clock was set back.
     pub(crate) fn next(&self, now: DateTime<Utc>) -> Tick {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let next = match *last {

@@ -1,4 +1,4 @@
-//! The state machine of a message: what each event makes of it.
+//! The state machine of a message: the next state for each event.
 
 #![cfg_attr(
     not(feature = "messages"),
@@ -12,17 +12,17 @@ use super::letter::{BodyAt, Letter, MessageState, cause_out_of_queue, caused_at}
 use crate::core::class::Class;
 use crate::core::{cause, time};
 
-/// A message that could not be sent for this long since the first try is dead. It may have waited
-/// for longer, behind a dead one.
+/// A message that could not be sent for this long since its first try is dead. The time before the
+/// first try does not count: the message may have been queued after a dead message.
 const LONGEST: Duration = Duration::from_secs(72 * 60 * 60);
 
 impl Letter {
-    /// What the event makes of this message.
+    /// Returns this message after the event.
     pub(crate) fn on(&self, event: &LetterEvent, mark: Mark) -> Result<Self, LetterRefusal> {
         if self.revision != event.seen {
             return Err(LetterRefusal::Changed);
         }
-        // Of what is not dead, nothing is held.
+        // Only dead messages are held.
         if self.is_held(mark.now) && !event.holds {
             return Err(LetterRefusal::NotDue);
         }
@@ -32,7 +32,7 @@ impl Letter {
                 if self.next_due > mark.now {
                     return Err(LetterRefusal::NotDue);
                 }
-                // Of the one who took it before, no outcome is known.
+                // The outcome of the attempt before is unknown: its lease ended without a write.
                 if self.state == MessageState::Waiting && self.locked_by.is_some() {
                     next.class = Some(Class::InDoubt);
                 }
@@ -46,20 +46,22 @@ impl Letter {
                 next.locked_by = None;
                 next.class = self.doubt().or(*class);
                 next.cause = Some(cause::shortened(cause));
-                // Those behind the one that was taken were not counted.
+                // Taking a message counts its attempt. A message that was sent without being taken
+                // is counted here.
                 if self.locked_by.is_none() {
                     next.attempts = self.attempts.saturating_add(1);
                 }
                 let first = *next.first_try.get_or_insert(mark.now);
-                // A consumer says how often it tries.
+                // A consumer limits attempts, not time.
                 if self.state == MessageState::Unsent && time::after(first, LONGEST) <= mark.now {
                     next.state = MessageState::Dead;
                     next.next_due = mark.now;
                 }
             }
             (LetterAct::Refused { class, cause }, MessageState::Unsent | MessageState::Waiting) => {
-                // Sent without being taken: right after its commit, or behind the one that was. A
-                // message that its queue does not deliver was not tried.
+                // The message was sent without being taken: right after its commit, or after the
+                // message of its subject that was taken. A message that its queue does not deliver
+                // was not tried.
                 if self.locked_by.is_none() && self.state == MessageState::Unsent {
                     next.attempts = self.attempts.saturating_add(1);
                 }
@@ -92,7 +94,8 @@ impl Letter {
                 next.redrives = self.redrives.saturating_add(1);
                 next.intervention = Some(by.clone());
             }
-            // Archived messages hold nothing up, and one in its queue holds up its group there.
+            // Later messages do not wait for an archived message. If the body is in its queue, the
+            // group waits there, so such a message cannot be archived.
             (LetterAct::Archive { by }, MessageState::Dead) if !self.is_in_queue() => {
                 next.held_until = None;
                 next.locked_by = None;
@@ -108,8 +111,8 @@ impl Letter {
             (LetterAct::Note { by }, MessageState::Dead | MessageState::Archived) => {
                 next.intervention = Some(by.clone());
             }
-            // It stays dead: a redrive has the corrected message sent or processed. The audit
-            // record contains the former body, which is not at hand if it is in a queue.
+            // The message stays dead: a redrive has the corrected message sent or processed. The
+            // audit record contains the former body, which is missing here if it is in a queue.
             (LetterAct::Correct { by, body }, MessageState::Dead) if !self.is_in_queue() => {
                 next.body.clone_from(body);
                 next.body_at = BodyAt::Item;
@@ -121,7 +124,8 @@ impl Letter {
         Ok(Self(next))
     }
 
-    /// What was once in doubt stays so: a later attempt says nothing of it.
+    /// A message stays in doubt: the outcome of a later attempt does not show that of an earlier
+    /// one.
     fn doubt(&self) -> Option<Class> {
         self.class.filter(|class| *class == Class::InDoubt)
     }

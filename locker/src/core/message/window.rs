@@ -9,8 +9,8 @@ use crate::core::time;
 /// Longer than a message may be in a queue (14 days), in its dead-letter queue (14 days), and on
 /// its way back.
 pub(crate) const WINDOW: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-/// Until when a message of this time is remembered. Not before it is too old to be taken by a clock
-/// that is behind: that is counted from the sender's time, which may be ahead.
+/// Returns until when a message of this time is remembered: at least until every clock refuses it
+/// as too old. Its age is counted from the sender's time, and the sender's clock may be ahead.
 pub(crate) fn remembered_until(
     now: DateTime<Utc>,
     time: Option<DateTime<Utc>>,

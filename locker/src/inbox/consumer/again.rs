@@ -1,4 +1,4 @@
-//! Handling what waits in the table: what an operator let be handled again, and those behind it.
+//! Processing messages in the table: redriven messages, and later messages of their groups.
 
 use super::caught::{Failed, handled};
 use super::{Consumer, ConsumerReport, LEASE};
@@ -19,21 +19,23 @@ use crate::workflow::send::{Came, change};
 
 /// The outcome of one message.
 pub(super) enum Step {
-    /// It is handled and deleted; there may be one behind it.
+    /// The message was processed and deleted. Its group may have a next message.
     Next,
-    /// Its group waits, or is another's. With the message as it was written now, if it was.
+    /// The group waits, or another run has it. Contains the message if it was written now.
     Ends(Option<Box<Letter>>),
 }
 
 impl Consumer {
-    /// Handle what waits for this consumer in the table: messages that an operator let be handled
-    /// again, and those behind them. Run it about once a minute, in as many places as you like.
+    /// Processes the messages that wait for this consumer in the table: messages that an operator
+    /// redrove, and the messages queued after them.
     ///
-    /// Messages of one group are handled in their order, up to the first one that fails. One that
-    /// fails with a transient failure waits with a growing pause, and is dead after as many
-    /// [attempts](Self::attempts) as a message of the queue; any other failure makes it dead at
-    /// once. If nothing is known of the outcome of the last of as many attempts, such as after a
-    /// crash, it is dead before another one.
+    /// Run it about once a minute, in as many processes as you like.
+    ///
+    /// Messages of one group are processed in their order, up to the first message that fails.
+    /// After a transient failure, the message waits with a growing pause. It is dead after as many
+    /// [attempts](Self::attempts) as a message of the queue. After any other failure, it is dead at
+    /// once. If the outcome of the last attempt is unknown, such as after a crash, it is dead
+    /// without a further attempt.
     ///
     /// # Errors
     ///
@@ -104,8 +106,8 @@ impl Consumer {
                 if self.context.is_past(self.deadline) {
                     return Turn { then: Then::Cut, ..Turn::done(done) };
                 }
-                // A dead one holds up those behind it, which are not read: an operator decides
-                // first.
+                // Later messages wait for a dead message until an operator decides, and are not
+                // read.
                 let is_due = message.state == MessageState::Waiting && message.next_due <= self.context.now();
                 if !is_due {
                     return Turn::done(done);
@@ -148,7 +150,7 @@ impl Consumer {
                 return Step::Ends(None);
             }
         };
-        // It was suspended, and another run may have it.
+        // This run was suspended, and another run may have the message.
         if self.context.now() >= time::before(taken.next_due, LEASE / 2) {
             done.taken_elsewhere += 1;
             return Step::Ends(None);
@@ -177,7 +179,7 @@ impl Consumer {
         Step::Ends(self.end(&taken, act, done).await)
     }
 
-    /// Writes the end of an attempt, and counts it. Returns what was written.
+    /// Writes the end of an attempt, and counts it. Returns the message as written.
     pub(super) async fn end(
         &self,
         message: &Letter,
@@ -193,7 +195,7 @@ impl Consumer {
         }
     }
 
-    /// As its broker delivered it, with the attempts since.
+    /// Returns the message as its broker delivered it, with the attempts since.
     async fn delivery_of(&self, message: &Letter, delivered: Option<&Delivery>) -> Result<Delivery, Failed> {
         if let Some(delivery) = delivered {
             return Ok(delivery.clone());

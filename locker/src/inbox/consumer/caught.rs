@@ -1,4 +1,4 @@
-//! A handler that panics fails by itself, and takes no other one with it.
+//! A panic of a handler fails its own message, and no other.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -12,7 +12,7 @@ use crate::failure::{self, Classify};
 /// Why a message was not handled.
 pub(super) struct Failed {
     pub(super) class: Class,
-    /// The class, if it is not tried again.
+    /// The class if there is no further attempt.
     pub(super) given_up: Class,
     pub(super) cause: String,
     /// The pause that the handler asked for.
@@ -30,13 +30,13 @@ impl Failed {
         Self::at_once(Class::NeedsOperator, format!("it cannot be read: {error}"))
     }
 
-    /// In a way that is not tried again.
+    /// A failure without a further attempt.
     pub(super) const fn at_once(class: Class, cause: String) -> Self {
         Self { class, given_up: class, cause, pause: None }
     }
 }
 
-/// The result of a handler. After a panic it is unknown what it did.
+/// Returns the result of a handler. After a panic, the message is in doubt.
 pub(super) async fn handled<E: Classify>(handler: impl Future<Output = Result<(), E>>) -> Result<(), Failed> {
     match Box::pin(caught(handler)).await {
         Ok(Ok(())) => Ok(()),
@@ -45,7 +45,7 @@ pub(super) async fn handled<E: Classify>(handler: impl Future<Output = Result<()
     }
 }
 
-/// The result of a handler, or what it said when it panicked.
+/// Returns the result of a handler, or the message of its panic.
 pub(crate) async fn caught<F: Future>(handler: F) -> Result<F::Output, String> {
     let caught = AssertUnwindSafe(handler).catch_unwind().await;
     caught.map_err(|panic| format!("its handler panicked: {}", said(&*panic)))

@@ -36,8 +36,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'a>>;
 
-/// A claim-check store behind a pointer. It stores the data of the broker about a message, as JSON,
-/// and the body.
+/// A claim-check store as a trait object. It stores the data of the broker about a message, as
+/// JSON, and the body.
 pub(super) trait Claims: Send + Sync {
     fn put<'a>(&'a self, said_and_body: (&'a str, &'a str)) -> Boxed<'a, Claim>;
     fn get<'a>(&'a self, claim: &'a Claim) -> Boxed<'a, (String, String)>;
@@ -100,7 +100,7 @@ impl Consumer {
         serde_json::to_string(&stored.ok()?).ok()
     }
 
-    /// Fetches what is stored of a message: the data of its broker, as JSON, and the body.
+    /// Fetches the stored data of a message: the data of its broker, as JSON, and the body.
     pub(super) async fn fetch(&self, message: &Letter) -> Result<(String, String), Failed> {
         let Some(claims) = &self.claims else {
             let cause = "its body is in a claim-check store, and this consumer has none: set it, and redrive the message";

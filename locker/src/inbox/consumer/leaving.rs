@@ -1,4 +1,4 @@
-//! A message that was handled leaves the table, and is remembered.
+//! A processed message leaves the table, and is remembered.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::store::{Guard, receipt_item};
 use crate::workflow::context::Context;
 use crate::workflow::send::{Came, DoneWith, delete};
 
-/// What is remembered of a message that was set aside and leaves the table now.
+/// Returns the receipt of a dead letter that leaves the table now.
 pub(crate) fn left_receipt(context: &Context, message: &Letter, window: Duration) -> Receipt {
     let at = heard_at(&message.at.workflow, message.identity());
     let kept = Kept::Each { expires: time::after(context.now(), window) };
@@ -18,7 +18,7 @@ pub(crate) fn left_receipt(context: &Context, message: &Letter, window: Duration
 }
 
 impl Consumer {
-    /// Delete a message that was handled, and remember it for the window from now on.
+    /// Deletes a message that was processed, and remembers it for the window from now on.
     pub(super) async fn leave(&self, message: &Letter) -> Came<()> {
         let left = delete(&self.context, message, DoneWith::Handled).await;
         if let Came::To(()) = left {
@@ -27,8 +27,8 @@ impl Consumer {
         left
     }
 
-    /// After the deletion, so that a copy is known at any time: what is remembered has no end while
-    /// the message is in the table.
+    /// Limits the receipt to the window. The receipt has no end while the message is in the table,
+    /// so this write follows the deletion: a copy is recognised at any time.
     async fn remember(&self, message: &Letter) {
         let context = &self.context;
         let receipt = left_receipt(context, message, self.window);

@@ -1,4 +1,4 @@
-//! Handling messages, and setting aside those that cannot be handled.
+//! Consumers: process messages, and dead-letter messages that fail for good.
 
 mod again;
 mod caught;
@@ -33,24 +33,24 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(11 * 60 * 60);
 /// The longest time of a handler: that of a Lambda function.
 const LEASE: Duration = Duration::from_secs(15 * 60);
 
-/// Handles the messages of one consumer, and sets aside those that it cannot handle. See
+/// Processes the messages of one consumer, and dead-letters messages that fail for good. See
 /// [`Inbox::consumer`].
 ///
-/// A message is *dead*, and waits for an operator with its body, its cause and all that its broker
-/// said, if its handler
+/// A message is *dead* if its handler
 ///
 /// - fails with another class than [transient](crate::Class::Transient), or panics: at once;
 /// - fails with a transient failure for the tenth time ([`attempts`](Self::attempts)).
 ///
-/// It is then acknowledged: its queue forgets it. **What becomes of it is decided in the table, and
-/// nowhere else**: a copy of it that comes later is not handled while it is in the table, dead,
-/// waiting or archived, nor for the [window](Inbox::window) after it was handled from there or
-/// discarded.
+/// The table keeps a dead message with its body, its cause and the data of its broker, and an
+/// operator decides about it. The message is acknowledged, so its queue deletes it. **From then on,
+/// only the table decides about the message**: the handler is not called for a later copy while the
+/// message is in the table, dead, waiting or archived, nor within the [window](Inbox::window) after
+/// it was processed from the table or discarded.
 ///
-/// In a queue that keeps the order within groups, the later messages of the group are set aside
-/// behind it, unhandled; **other groups go on**. When an operator has it [handled
-/// again](crate::workflow::Workflows::redrive), archives or discards it, [`run`](Self::run) handles
-/// what waits, in order.
+/// If the queue keeps the order within groups, the table also keeps the later messages of the
+/// group, and their handler is not called. **Other groups are not affected.** After an operator
+/// [redrives](crate::workflow::Workflows::redrive), archives or discards the dead message,
+/// [`run`](Self::run) processes the waiting messages in their order.
 ///
 /// ```
 /// use locker::Failure;
@@ -68,7 +68,7 @@ const LEASE: Duration = Duration::from_secs(15 * 60);
 ///     let first = Delivery::new("1", "no JSON").group("order/7");
 ///     let refuse = async |_: Delivery| Err(Failure::permanent("no order".to_owned()).code("unreadable"));
 ///     assert_eq!(consumer.receive(&first, &refuse).await?, Received::DeadLettered);
-///     // It is in the list of what is dead, and the next one of its group waits behind it.
+///     // It is in the list of dead messages, and the next message of its group waits for it.
 ///     assert_eq!(workflows.messages(MessageState::Dead).fetch().await?.items.len(), 1);
 ///     let second = Delivery::new("2", "{}").group("order/7");
 ///     assert_eq!(consumer.receive(&second, &refuse).await?, Received::Queued);
@@ -80,7 +80,7 @@ const LEASE: Duration = Duration::from_secs(15 * 60);
 pub struct Consumer {
     context: Context,
     name: String,
-    /// For how long it remembers what it set aside.
+    /// For how long a dead letter is remembered after it left the table.
     window: Duration,
     attempts: u32,
     concurrency: usize,
@@ -89,7 +89,7 @@ pub struct Consumer {
     claims: Option<Arc<dyn Claims>>,
 }
 
-// What tells a broker has nothing to show.
+// The visibility and the claim-check store have no readable form.
 impl fmt::Debug for Consumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Consumer")
@@ -100,7 +100,7 @@ impl fmt::Debug for Consumer {
 }
 
 impl Inbox {
-    /// The consumer of this name: it handles messages, and sets aside those that it cannot handle.
+    /// Returns the consumer of this inbox, which processes and dead-letters messages.
     pub fn consumer(&self) -> Consumer {
         Consumer {
             context: self.context.clone(),
@@ -165,8 +165,8 @@ impl Consumer {
         self.context.jitter()
     }
 
-    /// The pause after this many attempts: a growing one, or what the handler asked for, if that is
-    /// longer.
+    /// Returns the pause after this many attempts: a growing pause, or the pause that the handler
+    /// asked for, if that is longer.
     fn pause(&self, attempts: u32, asked: Option<Duration>) -> Duration {
         let own = Backoff::OF_MESSAGES.equal(attempts, self.context.jitter());
         heeding(own, asked, LONGEST_PAUSE)

@@ -52,7 +52,7 @@ impl Consumer {
     /// contains a dead letter without a body, and the message stays in its queue. Later deliveries
     /// return the same error without a call of the handler. After a redrive, the next delivery
     /// calls the handler; after a discard, it returns [`Duplicate`](Received::Duplicate). A message
-    /// of that size after a dead one of its group waits in its queue as well.
+    /// of that size after a dead message of its group waits in its queue as well.
     ///
     /// # Crash window
     ///
@@ -123,7 +123,7 @@ impl Consumer {
         }
         let body = Box::pin(self.body_of(delivery, &heard)).await;
         let stays = (body.1 == BodyAt::Queue).then(|| cause.clone());
-        // While it was handled, another one may have set it aside, and an operator have decided.
+        // Meanwhile another receive may have dead-lettered it, and an operator may have decided.
         let dead = Some((given_up, cause));
         let is_new = Box::pin(self.keep(delivery, heard, body, last, failures, dead)).await?;
         if let Some(cause) = stays {

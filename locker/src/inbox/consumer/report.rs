@@ -17,8 +17,8 @@ pub struct ConsumerReport {
     pub dead: usize,
     /// Groups with a due message that another run processes, or has taken over from this run.
     pub taken_elsewhere: usize,
-    /// Groups whose messages could not be read, written or deleted, as far as is known. Messages
-    /// that are still in the table are processed again.
+    /// Groups whose messages could not be read, written or deleted, or whose write has an unknown
+    /// outcome. Messages that are still in the table are processed again.
     pub failed: usize,
 }
 
