@@ -105,7 +105,7 @@ impl Desk {
         for _ in 0..30 {
             self.bench.clock.advance(LATER);
             last = completer.run().await.expect("a run");
-            if last.claimed + last.passed_by == 0 {
+            if last.claimed + last.taken_elsewhere == 0 {
                 return last;
             }
         }

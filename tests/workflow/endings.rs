@@ -533,7 +533,7 @@ async fn completer_runs_no_code_of_another_type() {
     desk.bench.clock.advance(Duration::from_secs(1));
     wire.let_through();
     let report = held.await.unwrap();
-    assert_eq!((report.passed_by, report.failed), (1, 0), "{report:?}");
+    assert_eq!((report.taken_elsewhere, report.failed), (1, 0), "{report:?}");
     assert_eq!(script.books.count("the first type pays"), 1);
     desk.settle(&other).await;
     assert_eq!(desk.view("s/1").await.state(), State::Completed);

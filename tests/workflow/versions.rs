@@ -55,7 +55,7 @@ async fn older_code_leaves_the_workflow_of_newer_code_alone() {
     wire.take();
     let completer = || Completer::new(&workflows).register(old.clone());
     let report = completer().limit(1).run().await.unwrap();
-    assert_eq!((report.claimed, report.passed_by), (0, 0), "{report:?}");
+    assert_eq!((report.claimed, report.taken_elsewhere), (0, 0), "{report:?}");
     assert_eq!(report.unknown.get("order version 2"), Some(&1), "{report:?}");
     assert!(wire.take().iter().all(|exchange| exchange.operation != "GetItem"), "it is not read");
     // It does not use up the limit.

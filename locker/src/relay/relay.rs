@@ -123,8 +123,8 @@ impl Relay {
     ///
     /// For each shard 2 requests, and 1 more for each 100 due messages: half a read unit for each
     /// 4 KB of their rows, which are 10 to 20. A message costs nothing more while an earlier one of
-    /// its subject is dead, its topic has no route, or its target is down. If such a message expired, 1 request
-    /// deletes it: 1 write unit for each KB, and 1 for the index.
+    /// its subject is dead, its topic has no route, or its target is down. If such a message
+    /// expired, 1 request deletes it: 1 write unit for each KB, and 1 for the index.
     ///
     /// For each other workflow or subject with due messages 1 query for 50, a read unit for each
     /// 4 KB, up to the first message that waits. For each of its subjects and ten messages 1 write

@@ -23,7 +23,7 @@ pub struct CompleterReport {
     /// Workflows that were quarantined.
     pub quarantined: usize,
     /// Workflows that another driver claimed first.
-    pub passed_by: usize,
+    pub taken_elsewhere: usize,
     /// Workflows whose code panicked or ran out of time. They wait for their next attempt.
     pub broken_off: usize,
     /// Workflows that could not be driven: DynamoDB did not answer, or an item cannot be read.
@@ -41,7 +41,7 @@ impl Counts for CompleterReport {
         self.compensated += part.compensated;
         self.waiting += part.waiting;
         self.quarantined += part.quarantined;
-        self.passed_by += part.passed_by;
+        self.taken_elsewhere += part.taken_elsewhere;
         self.broken_off += part.broken_off;
         self.failed += part.failed;
         for (name, count) in part.unknown {

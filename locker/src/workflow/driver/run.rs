@@ -100,7 +100,7 @@ impl Work for Drives<'_> {
         let is_work = item.flow.get().is_some();
         counts.claimed = usize::from(is_work);
         match driven {
-            Ok(Ok(Driven::PassedBy)) => counts.passed_by += 1,
+            Ok(Ok(Driven::PassedBy)) => counts.taken_elsewhere += 1,
             Ok(Ok(Driven::Ended(ended))) => {
                 counts.count(&ended);
                 if let Ended::Continued(next, _) = ended
