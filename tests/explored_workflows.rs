@@ -42,7 +42,7 @@ fn one_thing_goes_wrong_with_a_message() {
 fn one_thing_goes_wrong_with_events_maps_and_versions() {
     let named = ["1/event", "1/map/unsafe", "1/continued/early", "1/continued/months", "1/given/other"];
     let all = named.map(|name| name.parse().expect("a scenario"));
-    holds(&explore(&all, Bounds { depth: 1, fates: FEW }, true, |_| ()), 40);
+    holds(&explore(&all, Bounds { depth: 1, fates: FEW }, true, |_| ()), 30);
 }
 
 #[test]

@@ -131,6 +131,61 @@ async fn event_before_the_next_wait_is_late_for_the_former_one() {
     assert_eq!(state(&desk, 1).await, Some(State::Continued));
 }
 
+#[tokio::test]
+async fn late_event_reaches_its_wait_over_two_versions() {
+    let desk = Desk::new().await;
+    let code = Script::new(|flow, script| async move {
+        match flow.key_version() {
+            1 => drop(flow.wait_for(PAID, DAY).on_late(&"refund").await?),
+            2 => {}
+            _ => {
+                flow.sleep("nap", 9 * DAY).await?;
+                script.books.enter("done");
+                return Ok("done".to_owned());
+            }
+        }
+        Err(flow.continue_as_new(&input()))
+    });
+    drop(ran(&desk, &code).await);
+    desk.bench.clock.advance(2 * DAY);
+    desk.settle(&code).await;
+    assert_eq!(state(&desk, 3).await, Some(State::Running));
+    let late = paid(&desk, "e-1").await;
+    assert!(matches!(late, Signalled::Late { compensates: true, .. }), "{late:?}");
+    desk.settle(&code).await;
+    assert_eq!(code.books.entries(), ["undo event:paid"]);
+}
+
+/// The second version waits again, declares no compensation, and receives its event.
+#[tokio::test]
+async fn later_wait_replaces_a_former_one_also_without_a_compensation() {
+    let desk = Desk::new().await;
+    let code = Script::new(|flow, script| async move {
+        let version = flow.key_version();
+        let paid = match version {
+            1 => flow.wait_for(PAID, DAY).on_late(&"refund").await?,
+            2 => flow.wait_for(PAID, 30 * DAY).await?,
+            _ => {
+                flow.sleep("nap", 9 * DAY).await?;
+                flow.wait_for(PAID, 30 * DAY).await?
+            }
+        };
+        script.books.enter(format!("{version}: {paid:?}"));
+        if version < 3 { Err(flow.continue_as_new(&input())) } else { Ok("done".to_owned()) }
+    });
+    drop(ran(&desk, &code).await);
+    desk.bench.clock.advance(2 * DAY);
+    desk.settle(&code).await;
+    assert_eq!(paid(&desk, "e-2").await, Signalled::Accepted);
+    desk.settle(&code).await;
+    assert_eq!(state(&desk, 3).await, Some(State::Running));
+    assert_eq!(paid(&desk, "e-3").await, Signalled::Accepted, "the third version has not reached its wait");
+    assert_eq!(paid(&desk, "e-2").await, Signalled::Duplicate);
+    desk.bench.clock.advance(10 * DAY);
+    desk.settle(&code).await;
+    assert_eq!(code.books.entries(), ["1: None", "2: Some(100)", "3: Some(100)"]);
+}
+
 /// The versions in between are deleted after their retention.
 #[tokio::test]
 async fn late_event_of_a_deleted_version_goes_to_the_latest_one() {

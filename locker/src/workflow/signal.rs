@@ -69,8 +69,9 @@ impl Workflows {
     /// to 3 for the index. A duplicate costs only the reads. Another event under the name costs 1
     /// more query.
     ///
-    /// If the workflow has continued as a new version: 2 more reads. 1 more read if the event has
-    /// an id. 2 more reads if a wait of a former version for the name declared `on_late`.
+    /// If the workflow has continued as a new version: 1 more read, and 1 more if the event has an
+    /// id. If a wait of a former version declared `on_late`: 1 more read, and 2 more if a former
+    /// version has waited for this name.
     ///
     /// # Crash window
     ///
@@ -229,6 +230,6 @@ fn late_receipts<'a>(met: &'a Met, header: &Header, event: &EventRecord) -> Vec<
     let first = met.former.as_ref().and_then(|former| former.first.as_ref());
     let Some((first, started)) = first.filter(|_| header.continued_as.is_some()) else { return Vec::new() };
     let receipt = EventReceipt { version: header.key_version, run: header.created };
-    let places = receipt_places(event, *started).into_iter();
+    let places = receipt_places(event, *started, true).into_iter();
     places.map(|place| Over::Receipt { first, place, receipt }).collect()
 }

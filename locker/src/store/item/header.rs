@@ -94,6 +94,9 @@ pub(crate) fn header_item(header: &Header, shards: u16) -> Item {
     if header.key_version > 1 {
         item.put(a::KEY_VERSION, number(header.key_version));
     }
+    if header.follows_waits {
+        item.put(a::FORMER, AttributeValue::Bool(true));
+    }
     for (name, version) in [(a::CONTINUED_AS, header.continued_as), (a::CONTINUES, header.continues)] {
         if let Some(version) = version {
             item.put(name, number(version));
@@ -166,6 +169,7 @@ pub(crate) fn header_of(item: &Item) -> Result<Header, InvalidRecord> {
         key_version: reader.number(a::KEY_VERSION)?.unwrap_or(1),
         continued_as: reader.number(a::CONTINUED_AS)?,
         continues: reader.number(a::CONTINUES)?,
+        follows_waits: reader.is_true(a::FORMER),
         intervention: reader.intervention()?,
         within: reader.text(a::WITHIN)?.and_then(Work::of_text),
         failures: reader.failures()?,

@@ -118,6 +118,7 @@ fn a_header() -> impl Strategy<Value = Header> {
                 key_version,
                 continued_as: closed.then_some(key_version),
                 continues: reported.then_some(key_version),
+                follows_waits: closed,
                 intervention,
                 within: within.map(Work::Token),
                 failures,

@@ -108,6 +108,7 @@ pub(crate) const CONTINUES: &str = "continues";
 pub(crate) const UNTIL: &str = "until";
 pub(crate) const OF_COMPENSATION: &str = "ofCompensation";
 /// Of an event: a former version of the key declared its wait.
+/// Of a header: a wait of a former version declared a compensation.
 pub(crate) const FORMER: &str = "former";
 /// Of an event: the id that its sender gave, and the call that stored it.
 pub(crate) const EVENT_ID: &str = "eventId";

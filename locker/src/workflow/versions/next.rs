@@ -95,7 +95,11 @@ impl Flow {
             expected: seen.expected,
             retention: seen.retention,
             within: seen.within.clone(),
-            continues: Some(Continues { first: seen.continues.unwrap_or(seen.key_version), events: 0 }),
+            continues: Some(Continues {
+                first: seen.continues.unwrap_or(seen.key_version),
+                events: 0,
+                follows_waits: self.follows_waits(),
+            }),
         })
     }
 
@@ -136,7 +140,8 @@ impl Flow {
             Err(_) => return Err(StopKind::Lost),
         };
         let events = u32::try_from(moved.len()).unwrap_or(u32::MAX);
-        let continues = new.continues.map(|continues| Continues { events, ..continues });
+        let follows_waits = self.follows_waits();
+        let continues = new.continues.map(|continues| Continues { events, follows_waits, ..continues });
         let next = Header::started(NewWorkflow { continues, ..new.clone() }, context.stamp());
         let mut headers = vec![(Some(&seen), ended.clone()), (None, next.clone())];
         if let Some(first) = &first {

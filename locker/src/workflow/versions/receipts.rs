@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::core::name;
-use crate::core::workflow::event::{EventReceipt, Former, Signal, receipt_places};
+use crate::core::workflow::event::{EventReceipt, EventRecord, Former, Signal, receipt_places};
 use crate::core::workflow::header::{Header, State};
 use crate::core::workflow::place::Place;
 use crate::error::Error;
@@ -12,6 +12,11 @@ use crate::workflow::context::Context;
 use crate::workflow::flow::Flow;
 
 impl Flow {
+    /// Returns whether a wait of this or a former version declared a compensation.
+    pub(super) fn follows_waits(&self) -> bool {
+        self.lock_header().follows_waits || self.events().iter().any(EventRecord::has_compensation)
+    }
+
     /// Writes receipts of all events of this version into the partition of the first version.
     ///
     /// `first`: the header of the first version. `None`: this version is the first version.
@@ -34,7 +39,7 @@ impl Flow {
         }
         let receipt = EventReceipt { version: seen.key_version, run: seen.created };
         for event in events.iter().filter(|event| event.is_of(seen.created)) {
-            for place in receipt_places(event, first.created) {
+            for place in receipt_places(event, first.created, self.follows_waits()) {
                 if written.contains(&place) {
                     continue;
                 }
@@ -76,6 +81,9 @@ impl Context {
             return Ok(Former { has_event: true, ..Former::default() });
         }
         let former = Former { first: Some((first.workflow.clone(), first.created)), ..Former::default() };
+        if !latest.follows_waits {
+            return Ok(former);
+        }
         let Some(last) = receipt(None).await? else { return Ok(former) };
         let workflow = name::partition(&first.key(), last.version);
         let header = Box::pin(store.read_header(&workflow, until)).await?;

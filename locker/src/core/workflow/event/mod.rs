@@ -188,6 +188,11 @@ impl EventRecord {
         self.0.wait.as_ref().is_some_and(|wait| wait.on_late.is_some() && !wait.of_compensation)
     }
 
+    /// Returns whether the wait for the event declared a compensation.
+    pub(crate) fn has_compensation(&self) -> bool {
+        self.0.wait.as_ref().is_some_and(|wait| wait.on_late.is_some())
+    }
+
     /// Returns whether forward code has reached its wait.
     pub(crate) fn is_reached(&self) -> bool {
         match self.0.wait.as_ref().filter(|wait| !wait.former) {

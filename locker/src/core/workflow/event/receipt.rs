@@ -38,7 +38,9 @@ impl Former {
     /// now belongs to that version, where it is late.
     pub(super) fn is_late(&self) -> bool {
         let event = self.last.as_ref().map(|(_, event)| event);
-        event.is_some_and(|event| event.state == EventState::Expired || event.cause.is_some())
+        event.is_some_and(|event| {
+            event.has_compensation() && (event.state == EventState::Expired || event.cause.is_some())
+        })
     }
 }
 
@@ -55,13 +57,14 @@ pub(super) fn digest(identity: &Identity, by: &str) -> String {
 }
 
 /// Returns the sort keys of the receipts of an event. `started`: the start of the first version.
-pub(crate) fn receipt_places(event: &EventRecord, started: DateTime<Utc>) -> Vec<String> {
+/// `of_waits`: whether a wait of this or a former version declared a compensation.
+pub(crate) fn receipt_places(event: &EventRecord, started: DateTime<Utc>, of_waits: bool) -> Vec<String> {
     let Ok(Place::Event(name) | Place::Surplus { event: name, .. }) = event.id.place() else {
         return Vec::new();
     };
     let place = |digest: Option<&str>| Place::Receipt { started, event: name, digest }.to_string();
     let arrived = event.arrived.as_ref().map(|arrived| digest(&arrived.identity, &arrived.by));
     let of_event = arrived.map(|digest| place(Some(&digest)));
-    let has_compensation = event.wait.as_ref().is_some_and(|wait| wait.on_late.is_some());
-    of_event.into_iter().chain(has_compensation.then(|| place(None))).collect()
+    let of_wait = (of_waits && event.wait.is_some()).then(|| place(None));
+    of_event.into_iter().chain(of_wait).collect()
 }

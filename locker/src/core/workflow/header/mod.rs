@@ -152,6 +152,9 @@ pub(crate) struct HeaderData {
     pub(crate) continued_as: Option<u32>,
     /// The first version of the workflow. `None`: this is the first version.
     pub(crate) continues: Option<u32>,
+    /// Whether a wait of a former version declared a compensation. Then a signal reads the receipt
+    /// of the last wait for its name.
+    pub(crate) follows_waits: bool,
     pub(crate) intervention: Option<Intervention>,
     /// The token or the workflow whose work started this workflow.
     pub(crate) within: Option<Work>,

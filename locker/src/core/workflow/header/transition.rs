@@ -41,6 +41,8 @@ pub(crate) struct Continues {
     pub(crate) first: u32,
     /// The number of unread events that move to the new version.
     pub(crate) events: u32,
+    /// See [`HeaderData::follows_waits`].
+    pub(crate) follows_waits: bool,
 }
 
 impl Header {
@@ -80,6 +82,7 @@ impl Header {
             key_version: new.key_version,
             continued_as: None,
             continues: new.continues.map(|continues| continues.first),
+            follows_waits: new.continues.is_some_and(|continues| continues.follows_waits),
             intervention: None,
             within: new.within,
             reported: false,

@@ -285,7 +285,7 @@ fn event_without_an_id_is_known_by_the_call_that_stored_it() {
         arrived: Some(Arrived { identity: event(None, "paid"), at: at(50), by: "a-1".to_owned() }),
         ..EventData::clone(&record)
     });
-    let places = receipt_places(&own, start());
+    let places = receipt_places(&own, start(), false);
     let is_its = |signal: &Signal| {
         let digest = signal.receipt().expect("a round has written it");
         places.iter().any(|place| place.ends_with(&format!(" paid {digest}")))
