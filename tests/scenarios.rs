@@ -1,4 +1,4 @@
-//! The five scenarios under faults at every request: nothing twice, nothing half, or quarantined
+//! The seven scenarios under faults at every request: nothing twice, nothing half, or quarantined
 //! and listed. For all plans and random ones:
 //! `cargo run --release -p locker-tests --bin scenarios -- --help`.
 
@@ -53,8 +53,9 @@ fn without_faults_every_caller_gets_the_answer() {
         assert_eq!(played.wrong, Vec::<String>::new(), "{name}");
         assert!(!played.quarantined, "{name}");
         let completed = matches!(played.answer, Answer::Completed(_));
-        let fails =
-            ["refused", "declined", "poor", "nowhere", "closed"].iter().any(|end| name.ends_with(end));
+        let fails = ["refused", "declined", "poor", "nowhere", "closed", "unpaid"]
+            .iter()
+            .any(|end| name.ends_with(end));
         assert_eq!(completed, !fails, "{name}: {:?}", played.answer);
     }
 }

@@ -31,7 +31,7 @@ pub(super) enum Caught {
     Plan { workflows: bool, scenario: String, depth: usize, few: bool, plan: String },
     /// A scene of the explorer.
     Scene(String),
-    /// A plan of the five scenarios.
+    /// A plan of the scenarios.
     Play(String),
     /// A test: its target and its name.
     Test { target: String, name: String },

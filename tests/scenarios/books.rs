@@ -116,6 +116,14 @@ impl Books {
         Self { recognises_for, ..Self::default() }
     }
 
+    /// Note money that came by itself, such as a transfer.
+    pub(super) fn receive(&mut self, about: &str, amount: i64) {
+        let (id, account) = (format!("op-{}", self.entries.len() + 1), about.to_owned());
+        *self.balances.entry(account.clone()).or_default() -= amount;
+        let (verb, state) = (Verb::Charge, EntryState::Done);
+        self.entries.push(Entry { id, verb, about: about.to_owned(), account, amount, state });
+    }
+
     /// Apply a call, once for each key.
     pub fn apply(&mut self, call: &Call, now: DateTime<Utc>) -> Said {
         if call.valid_until.is_some_and(|until| until < now.timestamp_millis()) {

@@ -1,4 +1,4 @@
-//! The cases of the five scenarios: the rows before, the request, and its caller.
+//! The cases of the seven scenarios: the rows before, the request, and its caller.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,16 @@ use locker::workflow::{Completer, Outcome, Workflow, Workflows};
 
 use super::funding::{Contract, FundContract, Funding};
 use super::order::{ChargeOrder, Order};
+use super::payouts::{PayOut, Payouts};
 use super::purchase::{Buy, Cart, RECOGNISED};
+use super::room::{Reservation, ReserveRoom, pay};
 use super::seats::{BookSeat, Booking};
 use super::shipment::{Parcel, Ship};
 use super::shop::{Rows, Shop, number, text};
+
+/// Longer than a room is held without a deposit, and longer than a guest may withdraw.
+const AFTER_THE_WAIT: Duration = Duration::from_secs(61 * 60);
+const AFTER_THE_TIMER: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// One case of a scenario.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -31,10 +37,14 @@ pub enum Case {
     ShipmentClosed,
     OrderCharged,
     OrderDeclined,
+    RoomBooked,
+    RoomUnpaid,
+    PayoutsPaid,
+    PayoutsRefused,
 }
 
 /// All of them, with their names.
-pub const CASES: [(Case, &str); 13] = [
+pub const CASES: [(Case, &str); 17] = [
     (Case::FundingPaid, "funding/paid"),
     (Case::FundingCorrected, "funding/corrected"),
     (Case::FundingRefused, "funding/refused"),
@@ -48,6 +58,10 @@ pub const CASES: [(Case, &str); 13] = [
     (Case::ShipmentClosed, "shipment/closed"),
     (Case::OrderCharged, "order/charged"),
     (Case::OrderDeclined, "order/declined"),
+    (Case::RoomBooked, "room/booked"),
+    (Case::RoomUnpaid, "room/unpaid"),
+    (Case::PayoutsPaid, "payouts/paid"),
+    (Case::PayoutsRefused, "payouts/refused"),
 ];
 
 /// The answer to a caller.
@@ -96,7 +110,7 @@ impl FromStr for Case {
     }
 }
 
-/// A completer that knows all five.
+/// A completer that knows all seven.
 pub fn completer(workflows: &Workflows, shop: &Shop) -> Completer {
     Completer::new(workflows)
         .register(FundContract(shop.clone()))
@@ -104,6 +118,8 @@ pub fn completer(workflows: &Workflows, shop: &Shop) -> Completer {
         .register(BookSeat(shop.clone()))
         .register(Ship(shop.clone()))
         .register(ChargeOrder(shop.clone()))
+        .register(ReserveRoom(shop.clone()))
+        .register(PayOut(shop.clone()))
 }
 
 impl Case {
@@ -140,6 +156,12 @@ impl Case {
                 rows.seed(&format!("order/{key}"), &[("state", text(state))]).await;
             }
             Self::OrderCharged | Self::OrderDeclined => {}
+            Self::RoomBooked | Self::RoomUnpaid => {
+                rows.seed(&format!("room/{key}"), &[("state", text("free")), ("by", text("nobody"))]).await;
+            }
+            Self::PayoutsPaid | Self::PayoutsRefused => {
+                rows.seed(&format!("list/{key}"), &[("state", text("open"))]).await;
+            }
         }
     }
 
@@ -147,7 +169,7 @@ impl Case {
     #[must_use]
     pub const fn money(self) -> i64 {
         match self {
-            Self::FundingRefused => 150,
+            Self::FundingRefused | Self::PayoutsRefused => 150,
             Self::PurchaseDeclined | Self::SeatsPoor | Self::OrderDeclined => 50,
             _ => 1000,
         }
@@ -159,6 +181,25 @@ impl Case {
         let knows_none =
             matches!(self, Self::SeatsSold | Self::SeatsPoor | Self::OrderCharged | Self::OrderDeclined);
         (!knows_none).then_some(RECOGNISED)
+    }
+
+    /// Whether it waits for a deposit, which comes in any case.
+    #[must_use]
+    pub const fn is_room(self) -> bool {
+        matches!(self, Self::RoomBooked | Self::RoomUnpaid)
+    }
+
+    /// The payments of a list: two batches.
+    #[must_use]
+    pub fn payments(self, n: u64) -> Vec<Vec<String>> {
+        let payment = |number: &str| format!("pay.{number}/{}", self.key(n));
+        vec![vec![payment("1"), payment("2")], vec![payment("3")]]
+    }
+
+    /// The last version of the key that a play may use.
+    #[must_use]
+    pub const fn last_version(self) -> u32 {
+        if matches!(self, Self::PayoutsPaid | Self::PayoutsRefused) { 2 } else { self.versions() }
     }
 
     /// The number of versions of the key: the caller corrects the request and asks under the next
@@ -233,7 +274,36 @@ impl Case {
                 let order = Order { id: key.clone(), card: key.clone(), amount: 100 };
                 start(workflows, &ChargeOrder(shop), &key, version, &order).await
             }
+            Self::RoomBooked | Self::RoomUnpaid => self.reserve(&key, workflows, &ReserveRoom(shop)).await,
+            Self::PayoutsPaid | Self::PayoutsRefused => {
+                let (list, account, batches) = (format!("list/{key}"), key.clone(), self.payments(n));
+                let payouts = Payouts { list, account, amount: 100, batches, paid: 0 };
+                start(workflows, &PayOut(shop), &key, version, &payouts).await
+            }
         }
+    }
+}
+
+impl Case {
+    /// Reserves a room as the guest's caller and the bank's webhook do. The caller asks again after
+    /// the time of the wait, and after the time of the timer. The webhook comes twice: if the
+    /// deposit is in time, once before the end of the wait and once after it.
+    async fn reserve(self, key: &str, workflows: &Workflows, code: &ReserveRoom) -> Result<Answer, Error> {
+        let reservation = Reservation { id: key.to_owned(), room: format!("room/{key}") };
+        let mut answer = start(workflows, code, key, 1, &reservation).await?;
+        if self == Self::RoomBooked {
+            let _ = Box::pin(pay(workflows, key)).await?;
+        }
+        for pause in [AFTER_THE_WAIT, AFTER_THE_TIMER] {
+            if answer == Answer::InProgress {
+                tokio::time::sleep(pause).await;
+                answer = start(workflows, code, key, 1, &reservation).await?;
+            }
+            if pause == AFTER_THE_WAIT {
+                let _ = Box::pin(pay(workflows, key)).await?;
+            }
+        }
+        Ok(answer)
     }
 }
 

@@ -108,9 +108,9 @@ fn answer(played: &Played) -> String {
 }
 
 const INTRODUCTION: &str = "\
-# Five scenarios
+# Seven scenarios
 
-Five example workflows to copy, each with a provider that records what it does. A test generates this page from what the code
+Seven example workflows to copy, each with a provider that records what it does. A test generates this page from what the code
 does (`UPDATE_DOCS=1 cargo test -p locker-tests --test scenarios`), and fails when the page and the code differ.
 
 Each line is a request. `driver ──▶` goes to DynamoDB: `header` is the workflow, `step/…` the recovery point of a step,
@@ -134,7 +134,7 @@ processes that are killed. After each play the provider's records, the broker's 
 
 type Scenario = (&'static str, &'static str, &'static str, [(Case, &'static str); 2]);
 
-const SCENARIOS: [Scenario; 5] = [
+const SCENARIOS: [Scenario; 7] = [
     (
         "Contract funding",
         "An account at a bank is opened once for a contract, whichever workflow asks; after a refusal, the bank is asked again under the \
@@ -185,5 +185,27 @@ one transaction. Every retry of the request gets the same answer; a different re
 unknown. Whoever ships the order is told of a charge, and of nothing else.",
         "order.rs",
         [(Case::OrderCharged, "Charged."), (Case::OrderDeclined, "Declined.")],
+    ),
+    (
+        "Room",
+        "A room is held, and the workflow waits for the deposit: the bank's webhook gives the event. If no deposit comes within an hour, \
+the room is free again an hour later. If the deposit comes, the room is booked after a day, in which the guest may withdraw. A deposit \
+that comes too late is returned once. The requests of the webhook are shown as requests of a driver.",
+        "room.rs",
+        [
+            (Case::RoomBooked, "The deposit comes in time, and the webhook comes again."),
+            (Case::RoomUnpaid, "The deposit comes after the time of the wait, and is returned."),
+        ],
+    ),
+    (
+        "Payouts",
+        "The payments of a batch are the items of a map, two at a time, each under a key that the bank recognises for a day. After a \
+batch the workflow continues as the next version of its key. If a payment is refused, the workflow takes back the other payments of \
+its batch.",
+        "payouts.rs",
+        [
+            (Case::PayoutsPaid, "Three payments in two batches."),
+            (Case::PayoutsRefused, "The second payment is refused."),
+        ],
     ),
 ];

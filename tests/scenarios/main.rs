@@ -1,4 +1,4 @@
-//! Plays the five scenarios under faults.
+//! Plays the seven scenarios under faults.
 //!
 //! ```sh
 //! cargo run --release -p locker-tests --bin scenarios -- sweep
@@ -22,10 +22,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use locker_tests::scenarios::{Plan, Rig, Swept, random, singles, sweep};
+use locker_tests::scenarios::{Case, Plan, Rig, Swept, random, singles, sweep};
 use tokio::time::Instant;
 
-/// Play the five scenarios under faults, and check their books.
+/// Play the seven scenarios under faults, and check their books.
 #[derive(Debug, Parser)]
 struct Line {
     #[command(subcommand)]
@@ -39,6 +39,9 @@ enum Command {
         /// Play only every n-th plan.
         #[arg(long, default_value_t = 1)]
         every: usize,
+        /// Play only the plans of this case, such as `room/booked`.
+        #[arg(long)]
+        case: Option<Case>,
     },
     /// Several random faults.
     Random {
@@ -90,7 +93,10 @@ enum Command {
 fn main() -> ExitCode {
     let began = Instant::now();
     let swept = match Line::parse().command {
-        Command::Sweep { every } => sweep(singles(&mut Rig::new(), every)),
+        Command::Sweep { every, case } => {
+            let plans = singles(&mut Rig::new(), every).into_iter();
+            sweep(plans.filter(|plan| case.is_none_or(|case| plan.case == case)).collect())
+        }
         Command::Random { plans, seed } => sweep((seed..seed.saturating_add(plans)).map(random).collect()),
         Command::Play { plan } => return play(&plan),
         Command::Kill(storm) => return in_runtime(kill::run(storm)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use locker::workflow::{Limits, List, Workflows};
+use locker::workflow::{EventState, Limits, List, Workflows};
 use locker::{Clock as _, Operator, Settings, SystemClock};
 
 use super::broker::broker;
@@ -183,6 +183,9 @@ impl Play<'_> {
             }
         }
 
+        // The last webhook may have been late.
+        wrong.extend(self.rest().await.err());
+
         for told in told.into_iter().flatten().flatten() {
             if told.is_final() && told != answer {
                 wrong.push(format!("a caller was told {told:?}, and later {answer:?}"));
@@ -206,7 +209,9 @@ impl Play<'_> {
         let books = std::mem::take(&mut shared.world().books);
         let (told, untaken) = receiver::reconcile(&books, rows).await.expect("good rows");
         wrong.extend(untaken);
-        let left = Left { books: &books, rows, answer: &answer, told: &told, quarantined };
+        let view = good.get(case.key(*n), 1).await.expect("a good view");
+        let late = view.is_some_and(|view| view.events().iter().any(|it| it.state() == EventState::Late));
+        let left = Left { books: &books, rows, answer: &answer, told: &told, quarantined, late };
         wrong.extend(left.check(case, *n).await.expect("good rows"));
         let mut world = shared.world();
         Played {

@@ -24,6 +24,8 @@ pub struct Left<'a> {
     pub told: &'a Told,
     /// Whether it is in quarantine, and listed there.
     pub quarantined: bool,
+    /// Whether an operator sees a late event of it.
+    pub late: bool,
 }
 
 /// The state of a workflow over all versions of its key: its unsent messages, and whether it is in
@@ -40,7 +42,7 @@ pub async fn in_view(
     listed: &HashSet<String>,
 ) -> Result<(Vec<String>, bool, Vec<String>), BoxError> {
     let (mut messages, mut quarantined, mut wrong) = (Vec::new(), false, Vec::new());
-    for version in 1..=case.versions() {
+    for version in 1..=case.last_version() {
         let Some(view) = workflows.get(case.key(n), version).await? else { continue };
         messages.extend(view.messages().iter().map(|message| message.topic().to_owned()));
         if view.listed() == Some(List::Quarantine) {
@@ -80,6 +82,8 @@ impl Left<'_> {
                 self.shipment(&case.key(n)).await?
             }
             Case::OrderCharged | Case::OrderDeclined => self.order(&case.key(n)),
+            Case::RoomBooked | Case::RoomUnpaid => self.room(&case.key(n)).await?,
+            Case::PayoutsPaid | Case::PayoutsRefused => self.payouts(case, n).await?,
         };
         wrong.extend(self.money(case, n));
         if !self.quarantined && !self.answer.is_final() {
@@ -233,6 +237,55 @@ impl Left<'_> {
         }
         if !self.quarantined && (recorded[0] != self.completed() || labels != usize::from(self.completed())) {
             wrong.push(format!("{:?}: recorded {}, {labels} labels", self.answer, recorded[0]));
+        }
+        Ok(wrong)
+    }
+
+    async fn room(&self, key: &str) -> Result<Vec<String>, BoxError> {
+        let mut wrong = Vec::new();
+        let state = self.rows.get(&format!("room/{key}"), "state").await?;
+        let deposits = self.books.standing(Verb::Charge, key);
+        let told = self.told(key);
+        if (state == "booked") != (told == ["rooms/booked"]) || told.len() > 1 {
+            wrong.push(format!("the room is {state} and the messages are {told:?}"));
+        }
+        if self.quarantined {
+            return Ok(wrong);
+        }
+        // A deposit is returned, unless the workflow was cancelled before it waited for the
+        // deposit. Then an operator sees the deposit.
+        let expected =
+            if self.completed() { ("booked", 1, false) } else { ("free", usize::from(self.late), self.late) };
+        if (state.as_str(), deposits, self.late) != expected {
+            let late = if self.late { ", which is listed as late" } else { "" };
+            wrong.push(format!("{:?}: {state}, {deposits} deposits{late}", self.answer));
+        }
+        Ok(wrong)
+    }
+
+    async fn payouts(&self, case: Case, n: u64) -> Result<Vec<String>, BoxError> {
+        let mut wrong = Vec::new();
+        let key = case.key(n);
+        let state = self.rows.get(&format!("list/{key}"), "state").await?;
+        let paid = |batch: &Vec<String>| {
+            batch.iter().map(|payment| self.books.standing(Verb::Charge, payment)).collect::<Vec<_>>()
+        };
+        let paid: Vec<_> = case.payments(n).iter().map(paid).collect();
+        let told = self.told(&key);
+        if (state == "paid") != (told == ["payouts/paid"]) || told.len() > 1 {
+            wrong.push(format!("the list is {state} and the messages are {told:?}"));
+        }
+        if paid.iter().flatten().any(|charges| *charges > 1) {
+            wrong.push(format!("a payment is made twice: {paid:?}"));
+        }
+        if self.quarantined {
+            return Ok(wrong);
+        }
+        let is_whole = paid.iter().all(|batch| batch.iter().all(|charges| *charges == batch[0]));
+        let in_order = paid.is_sorted_by(|one, next| one[0] >= next[0]);
+        let all = paid.iter().flatten().all(|charges| *charges == 1);
+        if !is_whole || !in_order || all != self.completed() || all != (state == "paid") {
+            wrong.push(format!("{:?}: the list is {state}, and paid are {paid:?}", self.answer));
         }
         Ok(wrong)
     }

@@ -18,6 +18,7 @@ use tokio::time::Sleep;
 use super::books::{Books, Call, Verb};
 use super::plan::{CallFate, Fault, Plan};
 use super::provider::Reply;
+use super::room::DEPOSITED;
 use crate::PausedClock;
 use crate::explorer::{Fate, Memory};
 
@@ -79,6 +80,9 @@ impl World {
     pub(super) fn new(plan: Plan, memory: Memory, key: String) -> Self {
         let mut books = Books::new(plan.case.recognised());
         books.balances.insert(key.clone(), plan.case.money());
+        if plan.case.is_room() {
+            books.receive(&key, DEPOSITED);
+        }
         let (late, trace) = (Vec::new(), Vec::new());
         Self {
             memory,

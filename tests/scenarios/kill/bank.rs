@@ -18,7 +18,7 @@ use crate::proxy;
 /// How long a caller waits for its reply.
 const PATIENCE: Duration = Duration::from_millis(1200);
 
-/// Provider and broker of all five scenarios.
+/// Provider and broker of the scenarios.
 #[derive(Clone)]
 pub(super) struct Bank(Arc<Mutex<Inner>>);
 

@@ -296,7 +296,8 @@ impl Verdict {
             let (unsent, quarantined, mut wrong) =
                 in_view(case, n, workflows, &listed).await.expect("a view");
             wrong.extend(unsent.into_iter().map(|topic| format!("{topic} is never sent")));
-            let left = Left { books: &books, rows: &shop.rows, answer, told: &told, quarantined };
+            let left =
+                Left { books: &books, rows: &shop.rows, answer, told: &told, quarantined, late: false };
             wrong.extend(left.check(case, n).await.expect("rows"));
             let ended = match answer {
                 _ if quarantined => "quarantined",

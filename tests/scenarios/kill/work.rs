@@ -31,8 +31,12 @@ pub(crate) struct Place {
     pub(super) told: PathBuf,
 }
 
+/// Real time passes here, so the cases that wait for hours are left out. So are those whose operator
+/// would have to find the latest version.
 pub(super) fn case_of(n: u64) -> Case {
-    CASES[usize::try_from(n).unwrap_or_default() % CASES.len()].0
+    let is_quick = |case: &Case| !case.is_room() && case.last_version() == case.versions();
+    let quick: Vec<Case> = CASES.iter().map(|(case, _)| *case).filter(is_quick).collect();
+    quick[usize::try_from(n).unwrap_or_default() % quick.len()]
 }
 
 impl Place {
