@@ -417,7 +417,7 @@ async fn signalled(desk: &Desk) -> Signalled {
 /// sender sends the same event.
 #[tokio::test]
 #[ignore = "open: an operator can give an event to a version that has continued"]
-async fn event_that_an_operator_gives_to_a_former_version_is_stored_once() {
+async fn operator_gives_an_event_to_a_former_version_once() {
     let (desk, code) = (Desk::new().await, twice_paid());
     drop(desk.machine().0.start(&code, "r/1", &input()).run().await.unwrap());
     desk.bench.clock.advance(2 * DAY);
@@ -434,7 +434,7 @@ async fn event_that_an_operator_gives_to_a_former_version_is_stored_once() {
 /// duplicate.
 #[tokio::test]
 #[ignore = "open: an operator can give an event again that a former version has read"]
-async fn event_that_a_former_version_has_read_is_not_given_again_by_an_operator() {
+async fn operator_does_not_give_again_what_a_version_read() {
     let (desk, code) = (Desk::new().await, twice_paid());
     drop(desk.machine().0.start(&code, "r/1", &input()).run().await.unwrap());
     assert_eq!(signalled(&desk).await, Signalled::Accepted);
