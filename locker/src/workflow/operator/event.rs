@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::view::View;
 use super::workflow::Prepared;
-use crate::core::answer;
+use crate::core::answer::{self, Encoded};
 use crate::core::argument::InvalidSetting;
 use crate::core::name;
 use crate::core::token::record::Intervention;
@@ -20,6 +20,7 @@ use crate::core::workflow::step::{RecordId, StepState};
 use crate::error::Error;
 use crate::session::Operator;
 use crate::settings;
+use crate::store::Until;
 use crate::workflow::workflows::Workflows;
 
 /// An event as it was read, and the wait of the code for it.
@@ -194,6 +195,22 @@ impl Workflows {
         let events = vec![(over, next.given_by(by.clone()))];
         let audit = self.audited(deed, (&header.workflow, Some(header)), by);
         Ok(Some(Prepared { header: Some(*then), events, answer: Some(answer), ..Prepared::of(VERB, audit) }))
+    }
+
+    /// Returns whether a former version has the event that an operator gives to this version.
+    pub(super) async fn is_known_before(
+        &self,
+        seen: &View,
+        event: NewEvent<'_>,
+        until: Until,
+    ) -> Result<bool, Error> {
+        let (NewEvent { name, id, .. }, context) = (event, self.context());
+        if seen.header.continues.is_none() || id.is_none() {
+            return Ok(false);
+        }
+        let identity = Identity { id: id.map(str::to_owned), value: Encoded::plain("null".to_owned()) };
+        let given = Signal { name: name.to_owned(), identity, by: context.new_id(), answer: None };
+        Ok(Box::pin(context.former(&seen.header, None, &given, until)).await?.has_event)
     }
 
     /// Handles a late event without its compensation. If the compensation may run, or has begun, it

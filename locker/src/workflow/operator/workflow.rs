@@ -234,6 +234,11 @@ impl Workflows {
             return Ok(Intervened::NotPossible);
         };
         let (context, verb) = (self.context(), prepared.verb);
+        if let WorkflowAct::Signal(event) = act
+            && self.is_known_before(seen, event, context.until(None)).await?
+        {
+            return Ok(Intervened::NotPossible);
+        }
         let (answer, audit) = (prepared.answer, Some(&prepared.audit));
         let left = prepared.events.iter().map(|(_, next)| next.clone());
         let left: Vec<_> = left.filter(|_| matches!(act, WorkflowAct::Close)).collect();
