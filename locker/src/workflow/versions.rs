@@ -101,8 +101,8 @@ impl Flow {
     /// - Each later continuation: 1 more read of 1 unit, and 1 more item in the transaction.
     /// - Each event that moves to the next version: 2 more items.
     /// - Each event that came to this version: 1 write of 1 unit for its receipt.
-    /// - If a wait of this or a former version declared `on_late`: 1 write of 1 unit for the receipt
-    ///   of each wait of this version.
+    /// - If a wait of this or a former version declared `on_late`: 1 write of 1 unit for the
+    ///   receipt of each wait of this version.
     /// - An input of more than 400 bytes: 1 more request.
     /// - Each version is claimed like any workflow: 1 read, 1 write and 1 query.
     pub fn continue_as_new(&self, input: &impl Serialize) -> Stop {
