@@ -16,7 +16,7 @@ use crate::exit::Exit;
 use crate::token::process;
 
 /// The tables that the command line names, and a client for them.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Connection {
     /// The client of DynamoDB, embedded or on AWS.
@@ -59,7 +59,7 @@ pub(crate) enum Where {
 }
 
 /// How a table of DynamoDB is reached.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Aws {
     pub(crate) workflows: Option<String>,
     pub(crate) endpoint_url: Option<String>,

@@ -94,9 +94,15 @@ impl Exit {
         }
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "console"))]
     pub(crate) const fn code(&self) -> u8 {
         self.code
+    }
+
+    /// The sentence, and the lines below it.
+    #[cfg(feature = "console")]
+    pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
+        self.message.iter().chain(&self.details).map(String::as_str)
     }
 
     #[cfg(test)]

@@ -38,6 +38,8 @@ mod act;
 mod bulk;
 mod command;
 mod connection;
+#[cfg(feature = "console")]
+mod console;
 mod dead;
 mod doctor;
 mod engine;
@@ -58,6 +60,8 @@ mod workflow;
 use std::process::ExitCode;
 
 pub use connection::Connection;
+#[cfg(feature = "console")]
+pub use console::WebConsole;
 pub use exit::Exit;
 pub use options::Output;
 pub use registry::{Registry, Verb};

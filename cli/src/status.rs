@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
-use locker::operator::{Group, LastRun, Status, Subject};
+use locker::operator::{Console, Group, LastRun, Status, Subject};
 use serde_json::json;
 use tokio::sync::mpsc::Receiver;
 
@@ -41,19 +41,20 @@ impl Report {
 }
 
 /// A report, and whether it covers workflows.
-struct Read {
-    status: Status,
+pub(crate) struct Read {
+    pub(crate) status: Status,
     with_workflows: bool,
 }
 
-async fn read(connection: &Connection) -> Result<Read, Exit> {
+/// Reads the report of a console over all tables that exist.
+pub(crate) async fn read(connection: &Connection, console: Console) -> Result<Read, Exit> {
     let with_workflows = connection.has_workflows().await?;
-    let status = connection.console().await?.status().await?;
+    let status = console.status().await?;
     Ok(Read { status, with_workflows })
 }
 
 async fn once(connection: &Connection, output: Output) -> Result<Exit, Exit> {
-    let read = read(connection).await?;
+    let read = read(connection, connection.console().await?).await?;
     match output {
         Output::Json => output::json(&read.to_json(connection)),
         Output::Table => output::print(read.text(connection)),
@@ -75,8 +76,9 @@ async fn repeat(connection: &Connection, output: Output, every: Duration) -> Res
     loop {
         let next = tokio::time::Instant::now() + every;
         // A report may take a while, and Ctrl-C does not wait for it.
+        let console = connection.console().await?;
         let read = tokio::select! {
-            read = read(connection) => read?,
+            read = read(connection, console) => read?,
             _ = &mut interrupted => break,
             _ = reader_gone.recv() => break,
         };
@@ -122,13 +124,13 @@ impl Read {
             parts.push(groups(&self.status));
             parts.push(firsts(&self.status, connection));
         }
-        parts.extend(waiting(&self.status));
+        parts.extend(waiting(&self.status).map(Text::from));
         parts.push(runs(&self.status));
         Text::apart(parts)
     }
 
     /// How many need an operator, and which lists were read.
-    fn sentence(&self, connection: &Connection) -> String {
+    pub(crate) fn sentence(&self, connection: &Connection) -> String {
         let status = &self.status;
         let what = if self.with_workflows {
             "tokens, workflows and messages"
@@ -155,27 +157,29 @@ fn late(run: &LastRun) -> String {
 }
 
 /// How many workflows wait for an event or a timer, which needs no operator.
-fn waiting(status: &Status) -> Option<Text> {
+pub(crate) fn waiting(status: &Status) -> Option<String> {
     let count = status.waiting.filter(|count| count.at_least > 0)?;
     let more = if count.exact { "" } else { "at least " };
-    Some(format!("waiting: {more}{} for an event or a timer", count.at_least).into())
+    Some(format!("waiting: {more}{} for an event or a timer", count.at_least))
 }
 
 /// When each scheduled function ran last.
 fn runs(status: &Status) -> Text {
-    let rows = status.runs.iter().map(|run| {
-        let ran = match run.at {
-            None => "has not run on this table".to_owned(),
-            Some(at) => format!("ran {}", output::relative(at, output::now())),
-        };
-        let how = match (run.is_silent, run.finished || run.at.is_none()) {
-            (true, _) => "SILENT",
-            (_, false) => "cut short",
-            _ => "",
-        };
-        [run.machine.to_string(), ran, how.to_owned(), run.by.clone().unwrap_or_default()]
-    });
-    output::table(None, rows)
+    output::table(None, status.runs.iter().map(last_run))
+}
+
+/// The name of a scheduled function, when it ran last, how that run ended, and its owner.
+pub(crate) fn last_run(run: &LastRun) -> [String; 4] {
+    let ran = match run.at {
+        None => "has not run on this table".to_owned(),
+        Some(at) => format!("ran {}", output::relative(at, output::now())),
+    };
+    let how = match (run.is_silent, run.finished || run.at.is_none()) {
+        (true, _) => "SILENT",
+        (_, false) => "cut short",
+        _ => "",
+    };
+    [run.machine.to_string(), ran, how.to_owned(), run.by.clone().unwrap_or_default()]
 }
 
 /// A line to paste for each group.
@@ -198,7 +202,7 @@ fn groups(status: &Status) -> Text {
             group.id.clone(),
             group.count.to_string(),
             group.need.to_string(),
-            subject(group),
+            subject(&group.subject),
             group.first.map_or_else(String::new, |first| output::relative(first, now)),
             cause(group),
         ]
@@ -206,8 +210,9 @@ fn groups(status: &Status) -> Text {
     output::table(Some(["GROUP", "COUNT", "NEED", "OF", "FIRST", "CAUSE"]), rows)
 }
 
-fn subject(group: &Group) -> String {
-    match &group.subject {
+/// The kind of the items of a group.
+pub(crate) fn subject(subject: &Subject) -> String {
+    match subject {
         Subject::Workflows(name) => format!("workflow {name}"),
         Subject::Messages(topic) => format!("message {topic}"),
         Subject::Received { consumer, topic } => format!("message {topic} at {consumer}"),

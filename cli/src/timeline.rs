@@ -1,6 +1,6 @@
 //! The timeline of a token or a workflow, and what may be done now.
 
-use locker::operator::{Choice, Part, Timeline, TimelineEvent};
+use locker::operator::{Choice, Part, Timeline, TimelineEvent, Verb};
 use locker::{Form, Work};
 
 use crate::connection::Connection;
@@ -36,37 +36,37 @@ pub(crate) fn print(timeline: &Timeline, connection: &Connection) {
     }
     output::print("");
     output::print("What may be done now:");
-    for choice in &timeline.choices {
-        output::print_choice(&line(timeline, choice, connection), &choice.effect);
+    for Choice { verb, of, step, revision, effect, .. } in &timeline.choices {
+        let line = line(timeline, *verb, (of, step.as_deref(), revision), connection);
+        output::print_choice(&line, effect);
     }
 }
 
-fn subject(of: &Work, step: Option<&str>) -> String {
+/// The token or the workflow, and the step, of an event.
+pub(crate) fn subject(of: &Work, step: Option<&str>) -> String {
     format!("{}{}", of.to_text(), output::part(step))
 }
 
-fn because(event: &TimelineEvent) -> String {
+/// Who caused an event, and why.
+pub(crate) fn because(event: &TimelineEvent) -> String {
     let parts = [event.by.as_deref(), event.cause.as_deref()];
     parts.into_iter().flatten().collect::<Vec<_>>().join(": ")
 }
 
 /// The line that acts, to be pasted when the reason and the result are filled in.
-fn line(timeline: &Timeline, choice: &Choice, connection: &Connection) -> String {
-    let form = choice.verb.takes_result().then(|| form(timeline, choice));
-    let hint = Hint::Act {
-        verb: choice.verb,
-        of: &choice.of,
-        step: choice.step.as_deref(),
-        revision: &choice.revision,
-        form: form.as_deref(),
-    };
-    hint.on(connection)
+pub(crate) fn line(
+    timeline: &Timeline,
+    verb: Verb,
+    (of, step, revision): (&Work, Option<&str>, &str),
+    connection: &Connection,
+) -> String {
+    let form = verb.takes_result().then(|| form(timeline, of));
+    Hint::Act { verb, of, step, revision, form: form.as_deref() }.on(connection)
 }
 
 /// An example of a result, or a placeholder.
-fn form(timeline: &Timeline, choice: &Choice) -> String {
-    let of_choice = |part: &&Part| part.work() == choice.of;
-    let form = match timeline.parts.iter().find(of_choice) {
+fn form(timeline: &Timeline, of: &Work) -> String {
+    let form = match timeline.parts.iter().find(|part| part.work() == *of) {
         Some(Part::Token(record)) => record.form(),
         _ => None,
     };

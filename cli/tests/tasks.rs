@@ -4,6 +4,9 @@
 
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+#[cfg(feature = "console")]
+#[path = "tasks/pages.rs"]
+mod pages;
 #[path = "tasks/store.rs"]
 mod store;
 
@@ -23,6 +26,10 @@ struct Night {
 
 impl Night {
     fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::of(self.command(arguments).output().expect("the command runs"))
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_locker"));
         for (name, _) in
             std::env::vars().filter(|(name, _)| name.starts_with("LOCKER_") || name.starts_with("AWS_"))
@@ -43,7 +50,7 @@ impl Night {
             .env("AWS_SECRET_ACCESS_KEY", "test")
             .env("AWS_REGION", "eu-west-1")
             .env("AWS_EC2_METADATA_DISABLED", "true");
-        Ran::of(command.output().expect("the command runs"))
+        command
     }
 
     /// One task: its calls, what they have to say, and how many requests they may take.
@@ -83,6 +90,8 @@ fn ten_tasks_of_one_night() {
     let store = Store::new();
     let counted = Counted::start(&store.engine);
     let mut night = Night { store, counted, rows: Vec::new() };
+    #[cfg(feature = "console")]
+    pages::cost(&mut night);
     let file = night.store.directory.path().join("plan.json").display().to_string();
 
     let status = night.task("what needs me", &[(&["status", "--output", "json"], 5, "")], 20).remove(0);

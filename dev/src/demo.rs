@@ -8,6 +8,8 @@ const RESOLVE: &str = "{locker} resolve{place} @you/order/create/{2} --reason 't
 pub(crate) struct Demo<'a> {
     pub(crate) api: &'a str,
     pub(crate) provider: &'a str,
+    /// The first address of the web console, which is valid once.
+    pub(crate) console: &'a str,
     /// The options that name the place in a call of the command.
     pub(crate) place: &'a str,
     /// The number of charges in the provider's books: the text names orders and charges that are
@@ -44,6 +46,8 @@ impl Demo<'_> {
                 .replace(&format!("{{purchase {number}}}"), &post("purchases", ""))
                 .replace(&format!("{{{number}}}"), &order.to_string());
         }
-        text.replace("{api}", self.api).replace("{provider}", self.provider)
+        text.replace("{api}", self.api)
+            .replace("{provider}", self.provider)
+            .replace("{console}", self.console)
     }
 }

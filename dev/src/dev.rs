@@ -10,7 +10,7 @@ use locker::message::Router as MessageRouter;
 use locker::relay::Relay;
 use locker::workflow::{Limits, Reaper, Workflows};
 use locker::{Locker, Settings};
-use locker_cli::{Connection, Exit, Output, Verb};
+use locker_cli::{Connection, Exit, Output, Verb, WebConsole};
 use locker_functions::orders::{self, Shop};
 use locker_functions::packer::Packer;
 use locker_functions::payments::Payments;
@@ -41,6 +41,10 @@ pub(crate) struct Dev {
     /// Port of the payment provider; 0 takes any free port.
     #[arg(long, default_value_t = 4001)]
     provider_port: u16,
+
+    /// Port of the web console; 0 takes any free port.
+    #[arg(long, default_value_t = 0)]
+    console_port: u16,
 
     /// Seconds between two runs of the scanner, the completer, the reaper and the relay.
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..=86_400))]
@@ -75,6 +79,8 @@ async fn serve(connection: &Connection, dev: &Dev) -> Result<Exit, Exit> {
     let (books, books_at) = listen(dev.provider_port, "--provider-port").await?;
     let (api_address, books_address) = (format!("http://{api_at}"), format!("http://{books_at}"));
     store.serves_at(&api_address)?;
+    let console = WebConsole::open(connection, dev.console_port).await?;
+    let console_address = console.address()?;
     let patience = Duration::from_secs(dev.patience);
     let payments =
         Payments::new(&books_address, patience).map_err(|error| cannot("reach the provider", &*error))?;
@@ -91,7 +97,8 @@ async fn serve(connection: &Connection, dev: &Dev) -> Result<Exit, Exit> {
     let app = logged(app.merge(queue.router()));
     let charges = store.provider.entries().len();
     let place = &connection.options;
-    let demo = Demo { api: &api_address, provider: &books_address, place, charges };
+    let demo =
+        Demo { api: &api_address, provider: &books_address, console: &console_address, place, charges };
     let _ = write!(std::io::stdout().lock(), "{}", demo.text());
 
     let (stop, stopping) = watch::channel(false);
@@ -110,9 +117,12 @@ async fn serve(connection: &Connection, dev: &Dev) -> Result<Exit, Exit> {
         served
     };
     let (mut work, mut serve_books) = (Box::pin(work), Box::pin(serve_books));
+    // A page only reads, so it may be cut off.
+    let console = console.serve();
     tokio::select! {
         served = &mut work => served.map_err(|error| cannot("serve the orders API", &error))?,
         served = &mut serve_books => served.map_err(|error| cannot("serve the provider", &error))?,
+        served = console => served?,
         signalled = signal_to_stop() => signalled?,
     }
     // Without a reader `eprintln!` would panic.

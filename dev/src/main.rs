@@ -26,6 +26,6 @@ async fn main() -> ExitCode {
         .log_less("locker::token::scan=error")
         .log_less("locker::workflow::driver::completer=warn")
         .log_less("locker::workflow::driver::reaper=warn")
-        .log_less("locker::message::relay=warn");
+        .log_less("locker::relay=warn");
     locker_cli::run(registry).await
 }

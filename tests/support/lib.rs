@@ -22,6 +22,7 @@ mod runtime_api;
 pub mod scenarios;
 mod served;
 mod unhurried;
+pub mod web;
 
 use std::time::Duration;
 

@@ -9,6 +9,8 @@ use clap::error::ErrorKind;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::connection::{self, Connection, Opening, Tables};
+#[cfg(feature = "console")]
+use crate::console;
 use crate::exit::Exit;
 use crate::options::{Options, asks_for_json, variables};
 use crate::registry::Registry;
@@ -24,6 +26,7 @@ Examples:
   locker ls tokens --due                           tokens that are overdue or in doubt
   locker ls workflows --need quarantined           workflows that wait for an operator
   locker ls messages --need dead                   dead messages; then dead show, redrive, discard
+  locker console                                   the same as a web page on this machine
   locker show report/2026-11                       its owner, its times, and what may be done
   locker resolve report/2026-11 --reason 'sent by hand' --result '{\"exit\":0}'
                                                    its effect and an id; add --seen ID to act
@@ -79,6 +82,9 @@ enum Verb {
     Close(token::Close),
     /// List the acts of operators: who, when, on which record, and why.
     Audit(token::Audit),
+    /// Serve a web page on this machine: what needs an operator, workflows, tokens, audit, health.
+    #[cfg(feature = "console")]
+    Console(console::Serve),
     /// Show workflows, and act on one.
     Workflow {
         #[command(subcommand)]
@@ -122,6 +128,8 @@ impl Verb {
     const fn answers_soon(&self) -> bool {
         match self {
             Self::Status(report) => report.is_once(),
+            #[cfg(feature = "console")]
+            Self::Console(_) => false,
             Self::Once(_)
             | Self::Complete(_)
             | Self::Reap(_)
@@ -131,6 +139,15 @@ impl Verb {
             | Self::Plan(_) => false,
             _ => true,
         }
+    }
+
+    /// Whether the verb runs until it is stopped. A server logs without `--verbose`.
+    const fn is_server(&self) -> bool {
+        #[cfg(feature = "console")]
+        if let Self::Console(_) = self {
+            return true;
+        }
+        false
     }
 
     /// The embedded tables that have to exist before the verb runs, and whether it creates them.
@@ -234,7 +251,7 @@ pub(crate) async fn execute(registry: Registry) -> Result<Exit, Exit> {
         _ => {}
     }
     let place = options.place.named(None)?;
-    start_log(false)?;
+    start_log(verb.is_server())?;
     let mut connection = connection::open(place, options.place.shards, verb.opening()).await?;
     (connection.source, connection.registered) = (registry.source_of_messages(), registry.console());
     run_stock(verb, registry, &matches, &options, &connection).await
@@ -289,6 +306,8 @@ async fn run_stock(
         Verb::Correct(correct) => correct.run(connection, output).await,
         Verb::Close(close) => close.run(connection, output).await,
         Verb::Audit(audit) => audit.run(connection, output).await,
+        #[cfg(feature = "console")]
+        Verb::Console(serve) => serve.run(connection, output).await,
         Verb::Workflow { verb } => workflow::run(connection, verb, output).await,
         Verb::Complete(complete) => complete.run(registry.completer(connection, own)?, output).await,
         Verb::Reap(reap) => reap.run(&registry.completer(connection, own)?, output).await,

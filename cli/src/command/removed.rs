@@ -51,10 +51,17 @@ pub(crate) const REMOVED: [Removed; 26] = [
 pub(crate) fn successor(command: &Command, arguments: &[OsString]) -> Option<String> {
     let arguments: Vec<_> = arguments.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let (verbs, rest) = split(command, &arguments);
+    if verbs.first() == Some(&"dev") && command.find_subcommand("dev").is_none() {
+        return Some(DEV.to_owned());
+    }
     let entry = REMOVED.iter().find(|entry| entry.fits(&verbs, &rest))?;
     let history = if entry.was == "history" { HISTORY } else { "" };
     Some(format!("`locker {}` was removed; use `{}`{history}", entry.was, entry.now))
 }
+
+/// The verb of another command.
+const DEV: &str = "`locker dev` is the sample shop of Locker's source, and this command does not contain it; in a \
+                   checkout of the source, run `cargo run -- dev`";
 
 /// No verb checks a history any more.
 const HISTORY: &str = " to record calls; tests/history of the source checks a file (docs/reliability.md)";

@@ -4,7 +4,7 @@ mod rows;
 
 use clap::Args;
 use locker::message::MessageState;
-use locker::operator::{Filter, Need, Part};
+use locker::operator::{Filter, Part};
 use locker::workflow::List;
 use locker::{TokenState, Work};
 
@@ -71,7 +71,7 @@ impl Ls {
         let console = connection.console().await?;
         let found = console.clone().limit(self.limit).list(&self.filter(&kinds)).await?;
         let mut exact = Vec::new();
-        for key in self.exact_keys() {
+        for key in self.selection.text().into_iter().flat_map(exact_keys) {
             exact.extend(console.get(key).await?.iter().map(Part::work));
         }
         let is_new = |work: &Work| !found.matches.iter().any(|it| it.work == *work);
@@ -143,42 +143,25 @@ impl Ls {
     }
 
     fn states(&self) -> Vec<TokenState> {
-        match self.needs.need {
-            Some(Need::Held) => vec![TokenState::Held],
-            Some(Need::InDoubt | Need::Overdue) => vec![TokenState::InProgress],
-            _ if self.in_progress || self.needs.due => vec![TokenState::InProgress],
-            _ => vec![TokenState::InProgress, TokenState::Held],
+        match self.in_progress || self.needs.due {
+            true => vec![TokenState::InProgress],
+            false => vec![TokenState::InProgress, TokenState::Held],
         }
     }
 
     fn lists(&self) -> Vec<List> {
-        match self.needs.need {
-            Some(Need::Quarantined) => vec![List::Quarantine],
-            Some(Need::Failing) => vec![List::Failing],
-            Some(Need::Undriven) => vec![List::Unfinished],
-            Some(Need::Late) => Vec::new(),
-            _ if self.finished => vec![List::Finished],
-            _ if self.needs.due => vec![List::Failing, List::Unfinished],
-            _ => vec![List::Quarantine, List::Failing, List::Unfinished],
+        match (self.finished, self.needs.due) {
+            (true, _) => vec![List::Finished],
+            (false, true) => vec![List::Failing, List::Unfinished],
+            (false, false) => vec![List::Quarantine, List::Failing, List::Unfinished],
         }
     }
 
     fn message_states(&self) -> Vec<MessageState> {
-        match self.needs.need {
-            Some(Need::Dead) => vec![MessageState::Dead],
-            Some(Need::Unsent) => vec![MessageState::Waiting, MessageState::Unsent],
-            _ if self.archived => vec![MessageState::Archived],
-            _ => vec![MessageState::Dead, MessageState::Waiting, MessageState::Unsent],
+        match self.archived {
+            true => vec![MessageState::Archived],
+            false => vec![MessageState::Dead, MessageState::Waiting, MessageState::Unsent],
         }
-    }
-
-    /// Keys that the text may be. A provider's key begins with the key of the token or the
-    /// workflow.
-    fn exact_keys(&self) -> Vec<&str> {
-        let Some(text) = self.selection.text() else { return Vec::new() };
-        let first = text.split(' ').next().filter(|key| *key != text && !key.is_empty());
-        // DynamoDB rejects a longer key with an error that reads as if the table were wrong.
-        [Some(text), first].into_iter().flatten().filter(|key| key.len() <= LONGEST_KEY).collect()
     }
 
     /// The lists that were read, for the last sentence.
@@ -194,6 +177,15 @@ impl Ls {
         let entries = if rows == 1 { "entry" } else { "entries" };
         format!("{what}: {rows} {entries} in {shards}")
     }
+}
+
+/// Returns the keys that a text may be.
+///
+/// A provider's key begins with the key of the token or the workflow.
+pub(crate) fn exact_keys(text: &str) -> Vec<&str> {
+    let first = text.split(' ').next().filter(|key| *key != text && !key.is_empty());
+    // DynamoDB rejects a longer key with an error that reads as if the table were wrong.
+    [Some(text), first].into_iter().flatten().filter(|key| key.len() <= LONGEST_KEY).collect()
 }
 
 /// A line that shows the first record.

@@ -157,7 +157,8 @@ fn print_table(acts: &[Shown], with_results: bool) {
     }
 }
 
-fn subject(act: &AuditRecord) -> String {
+/// The record, and the step, of an act.
+pub(crate) fn subject(act: &AuditRecord) -> String {
     let kind = if act.is_of_workflow { "workflow" } else { "token" };
     format!("{kind} {}{}", act.key, output::part(act.step.as_deref()))
 }

@@ -7,6 +7,8 @@ pub(crate) mod process;
 mod show;
 
 pub(crate) use audit::Audit;
+#[cfg(feature = "console")]
+pub(crate) use audit::subject;
 pub(crate) use change::{Close, Correct, Release, Resolve};
 pub(crate) use once::{Once, wait_and_become, waiting_arguments};
 pub(crate) use show::Show;

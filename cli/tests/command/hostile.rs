@@ -19,8 +19,9 @@ use crate::dead_said::Behind;
 use crate::json::Stuck;
 use crate::place;
 
-/// Clears the screen, sets a title, reverses what follows, hides, and begins a line.
-const HOSTILE: &str = "\u{1b}[2J\u{1b}]0;pwn\u{7}\u{9b}31m\u{202e}\u{2066}\u{200b}\u{feff}\u{ad}\u{e0041}\u{2028}\u{2029}\u{85}\u{7f}\t\r\nforged-evil";
+/// Clears the screen, sets a title, reverses what follows, hides, and begins a line. In a page it
+/// ends an attribute and begins elements that run a script.
+pub(crate) const HOSTILE: &str = "\u{1b}[2J\u{1b}]0;pwn\u{7}\u{9b}31m\u{202e}\u{2066}\u{200b}\u{feff}\u{ad}\u{e0041}\u{2028}\u{2029}\u{85}\u{7f}\t\r\nforged-evil<script>alert(1)</script>\"><img/src=x/onerror=alert(2)>evil";
 /// Stands for it until a record is stored.
 const MARK: &str = "XQX";
 
@@ -60,6 +61,19 @@ async fn rewrite(client: &Client, table: &str, keys: &[&str]) {
         delete.send().await.expect("deleted");
         client.put_item().table_name(table).set_item(Some(new)).send().await.expect("put");
     }
+}
+
+/// A place with tokens, workflows and messages whose every text is hostile.
+pub(crate) fn hostile_place() -> Place {
+    let place = place();
+    prepare_once(&place);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        prepare(&place).await;
+        rewrite(&place.client(), place.table(), &["lockToken"]).await;
+        rewrite(&place.client(), place.workflows(), &["workflow", "item"]).await;
+    });
+    place
 }
 
 async fn prepare(place: &Place) {
@@ -183,14 +197,7 @@ const CALLS: [&str; 47] = [
 
 #[test]
 fn no_stored_text_moves_the_cursor_or_begins_a_line() {
-    let place = place();
-    prepare_once(&place);
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    runtime.block_on(async {
-        prepare(&place).await;
-        rewrite(&place.client(), place.table(), &["lockToken"]).await;
-        rewrite(&place.client(), place.workflows(), &["workflow", "item"]).await;
-    });
+    let place = hostile_place();
     for call in CALLS {
         let call_with_history = format!("--history history {call}");
         let ran = run(&place, &call_with_history);

@@ -76,8 +76,8 @@ const TOKENS: [&str; 3] = ["planned", "resolved", "closed"];
 const WORKFLOWS: [&str; 7] =
     ["shown", "retried", "skipped", "resolved", "compensated", "closed", "cancelled"];
 
-/// What prints no JSON, or has no code in the stock command.
-const OTHERS: [&str; 6] = ["completions", "man", "help", "complete", "reap", "export"];
+/// What prints no JSON, has no code in the stock command, or runs until it is stopped.
+const OTHERS: [&str; 7] = ["completions", "man", "help", "complete", "reap", "export", "console"];
 
 fn words<'a>(call: &'a str, revision: &'a str) -> Vec<&'a str> {
     let (verb, command) = call.split_once(" -- ").map_or((call, None), |(verb, rest)| (verb, Some(rest)));

@@ -7,6 +7,10 @@ mod acts;
 mod bulk;
 mod bulk_stopped;
 mod bulk_which;
+#[cfg(feature = "console")]
+mod console;
+#[cfg(feature = "console")]
+mod console_pages;
 mod cut_short;
 mod dead;
 mod dead_correct;

@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use locker_tests::command::{Place, until};
+use locker_tests::web::Web;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -78,6 +79,11 @@ impl Dev {
     /// The address of its API.
     pub(crate) fn api(&self) -> &str {
         self.text[0].rsplit(' ').next().expect("an address")
+    }
+
+    /// The first address of its web console.
+    pub(crate) fn console(&self) -> &str {
+        self.text.iter().find_map(|line| line.split("sees: ").nth(1)).expect("an address")
     }
 
     /// Its process.
@@ -180,6 +186,20 @@ async fn a_dropped_reply_is_reported_by_the_scanner_and_resolved_by_the_operator
     assert_eq!(dev.order("k2", 2).await, (201, json!({ "orderId": "2", "charge": "ch_1" })));
     let books = dev.books().await;
     assert_eq!((books.len(), &books[0]["asked"]), (1, &json!(1)));
+    dev.stop();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn web_console_shows_what_the_shop_left_in_doubt() {
+    let place = place();
+    let dev = Dev::start(&place);
+    dev.mood("dropping").await;
+    assert_eq!(dev.order("k2", 2).await.0, 504);
+    let web = Web::at(dev.console()).entered();
+    until(|| web.get("/").body.contains("inDoubt"));
+    let token = web.get("/token?key=%40you%2Forder%2Fcreate%2F2");
+    assert_eq!(token.status, 200);
+    assert!(token.body.contains("locker --local=.locker resolve @you/order/create/2"), "{}", token.body);
     dev.stop();
 }
 

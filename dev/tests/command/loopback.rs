@@ -1,6 +1,7 @@
 //! The two servers of `dev` answer programs of this machine, and no web page; the embedded engine
 //! answers neither.
 
+use locker_tests::web::Web;
 use reqwest::header::{HOST, HeaderName, ORIGIN};
 
 use crate::dev::Dev;
@@ -56,8 +57,10 @@ async fn it_listens_where_it_says_and_nowhere_else() {
     let dev = Dev::start(&place);
     let mut ports = locker_tests::command::listening(dev.process());
     let port = |server: &str| server.rsplit(':').next().expect("a port").parse::<u16>().expect("a number");
-    let mut said = [port(dev.api()), port(dev.provider())];
+    let mut said = [port(dev.api()), port(dev.provider()), Web::at(dev.console()).port];
     ports.sort_unstable();
+    // The console listens on both loopback addresses.
+    ports.dedup();
     said.sort_unstable();
     assert_eq!(ports, said);
     dev.stop();

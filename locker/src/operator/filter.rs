@@ -169,7 +169,7 @@ impl Filter {
     }
 
     /// Selects items that contain this text in their key, group, name, event, topic, cause or
-    /// owner.
+    /// owner, and the message with this [short id](crate::workflow::Message::short_id).
     ///
     /// If an item was begun inside other work, the key of that work is searched, too.
     pub fn text(mut self, text: impl Into<String>) -> Self {
@@ -315,12 +315,9 @@ impl Filter {
             self.tokens.is_some() || self.workflows.is_some() || self.messages.is_some() || self.late_events;
         let tokens = match &self.tokens {
             _ if !self.may_fit_tokens() => Vec::new(),
-            Some(states) => states.iter().filter_map(|state| self.list_of(*state)).collect(),
+            Some(states) => states.clone(),
             None if names_lists => Vec::new(),
-            None => [TokenState::InProgress, TokenState::Held]
-                .into_iter()
-                .filter_map(|state| self.list_of(state))
-                .collect(),
+            None => vec![TokenState::InProgress, TokenState::Held],
         };
         let workflows = match &self.workflows {
             _ if !self.may_fit_workflows() => Vec::new(),
@@ -337,16 +334,45 @@ impl Filter {
         let is_need = matches!(self.need, None | Some(Need::Late));
         let late_events =
             self.may_fit_workflows() && is_need && !self.due && (self.late_events || !names_lists);
-        Lists { tokens, workflows, late_events, messages, ..Lists::default() }
+        Lists {
+            tokens: tokens.into_iter().filter_map(|state| self.list_of(state)).collect(),
+            workflows: workflows.into_iter().filter(|list| self.may_be_in(*list)).collect(),
+            unfinished_due_for: (self.need == Some(Need::Undriven)).then_some(Need::UNDRIVEN_AFTER),
+            late_events,
+            messages: messages.into_iter().filter(|state| self.may_be(*state)).collect(),
+            ..Lists::default()
+        }
     }
 
     const fn list_of(&self, state: TokenState) -> Option<TokenList> {
-        match state {
+        match (state, self.need) {
             // Only an overdue token needs an operator, and only such a token is due.
-            TokenState::InProgress if self.need.is_some() || self.due => Some(TokenList::Overdue),
-            TokenState::InProgress => Some(TokenList::InProgress),
-            TokenState::Held if !self.due => Some(TokenList::Held),
+            (TokenState::InProgress, Some(Need::InDoubt | Need::Overdue)) => Some(TokenList::Overdue),
+            (TokenState::InProgress, None) if self.due => Some(TokenList::Overdue),
+            (TokenState::InProgress, None) => Some(TokenList::InProgress),
+            (TokenState::Held, Some(Need::Held) | None) if !self.due => Some(TokenList::Held),
             _ => None,
+        }
+    }
+
+    /// Whether a list of workflows may contain an item with the need.
+    const fn may_be_in(&self, list: List) -> bool {
+        match self.need {
+            None => true,
+            Some(Need::Quarantined) => matches!(list, List::Quarantine),
+            Some(Need::Failing) => matches!(list, List::Failing),
+            Some(Need::Undriven) => matches!(list, List::Unfinished),
+            Some(_) => false,
+        }
+    }
+
+    /// Whether a message in this state may have the need.
+    const fn may_be(&self, state: MessageState) -> bool {
+        match self.need {
+            None => true,
+            Some(Need::Dead) => matches!(state, MessageState::Dead),
+            Some(Need::Unsent) => matches!(state, MessageState::Waiting | MessageState::Unsent),
+            Some(_) => false,
         }
     }
 
@@ -392,7 +418,11 @@ fn mentions(it: &Match, text: &str) -> bool {
     ];
     // The key that a provider received begins with the key of the token or the workflow.
     let of_provider = text.split(' ').next() == Some(it.work.key());
-    it.group == text || of_provider || texts.into_iter().flatten().any(|has| contains(has, text))
+    let of_message = it.topic.is_some() && it.work.short_id() == text;
+    it.group == text
+        || of_message
+        || of_provider
+        || texts.into_iter().flatten().any(|has| contains(has, text))
 }
 
 /// The conditions in words, such as `held; cause contains "relay"`.
@@ -430,5 +460,37 @@ impl fmt::Display for Filter {
         ];
         let words: Vec<_> = words.into_iter().flatten().collect();
         f.pad(&if words.is_empty() { "all".to_owned() } else { words.join("; ") })
+    }
+}
+
+#[cfg(all(test, feature = "messages"))]
+mod tests {
+    use super::*;
+
+    /// What has one need is in one list, and no other list is read.
+    #[test]
+    fn need_reads_only_its_lists() {
+        for (need, lists) in [
+            (Need::InDoubt, "[Overdue] [] false []"),
+            (Need::Overdue, "[Overdue] [] false []"),
+            (Need::Held, "[Held] [] false []"),
+            (Need::Quarantined, "[] [Quarantine] false []"),
+            (Need::Failing, "[] [Failing] false []"),
+            (Need::Undriven, "[] [Unfinished] false []"),
+            (Need::Late, "[] [] true []"),
+            (Need::Dead, "[] [] false [Dead]"),
+            (Need::Unsent, "[] [] false [Waiting, Unsent]"),
+        ] {
+            let own = Filter::new().need(need);
+            let all = own.clone().only_tokens([TokenState::InProgress, TokenState::Held]).only_late_events();
+            let all = all.only_workflows([List::Quarantine, List::Failing, List::Unfinished]);
+            let all = all.only_messages([MessageState::Dead, MessageState::Waiting, MessageState::Unsent]);
+            for filter in [own, all] {
+                let read = filter.lists();
+                assert_eq!(read.unfinished_due_for.is_some(), need == Need::Undriven);
+                let Lists { tokens, workflows, late_events, messages, .. } = read;
+                assert_eq!(format!("{tokens:?} {workflows:?} {late_events} {messages:?}"), lists, "{need}");
+            }
+        }
     }
 }

@@ -1,0 +1,93 @@
+//! *Needs attention*: groups of items with the same cause, and the items of one group.
+
+use locker::operator::{Filter, Group, Need, Status};
+use maud::{Markup, html};
+
+use super::html::{badge, code, foreign, foreign_or, href_of_group, moment_or, table};
+use super::layout::Page;
+use super::{Asked, listed, needed};
+use crate::console::server::Desk;
+use crate::exit::Exit;
+use crate::hint::Hint;
+use crate::status;
+
+/// Items of a group that one page shows.
+const MOST: usize = 200;
+
+pub(in crate::console) async fn attention(desk: &Desk) -> Result<Page, Exit> {
+    let read = status::read(&desk.connection, desk.console().await?).await?;
+    let status = &read.status;
+    let class = if status.is_well() { "sentence well" } else { "sentence" };
+    let body = html! {
+        h1 { "Needs attention" }
+        p class=(class) { (foreign(&read.sentence(&desk.connection))) "." }
+        @if let Some(error) = &status.stopped_by {
+            p role="alert" { (foreign(&error.to_string())) }
+        }
+        @if !status.groups.is_empty() {
+            (groups(&status.groups))
+        }
+        h2 { "Scheduled functions" }
+        (runs(status))
+        @if let Some(waiting) = status::waiting(status) { p { (waiting) "." } }
+    };
+    Ok(Page::new("Needs attention", "/", body).refreshing())
+}
+
+fn groups(groups: &[Group]) -> Markup {
+    let rows = groups.iter().map(|group| {
+        let address = href_of_group(&group.id, group.need);
+        let cause = if group.cause.is_empty() { "no cause is stored" } else { &group.cause };
+        [
+            html! { (group.count) },
+            badge(group.need.as_str()),
+            foreign(&status::subject(&group.subject)),
+            moment_or(group.first),
+            html! { a href=(address) { (foreign(cause)) } },
+            html! { code { (group.id) } },
+        ]
+    });
+    table("Groups", ["Count", "Need", "Of", "Oldest", "Cause", "Group"], rows)
+}
+
+/// When each scheduled function ran last.
+pub(super) fn runs(status: &Status) -> Markup {
+    let rows = status.runs.iter().map(|run| {
+        let [name, ran, how, by] = status::last_run(run);
+        [html! { (name) }, html! { (ran) }, badge_or(&how), foreign_or(Some(&by))]
+    });
+    table("Scheduled functions", ["Function", "Last run", "", "By"], rows)
+}
+
+fn badge_or(word: &str) -> Markup {
+    html! { @if !word.is_empty() { span class="badge urgent" { (word) } } }
+}
+
+/// The items of a group.
+pub(in crate::console) async fn group(desk: &Desk, asked: &Asked) -> Result<Page, Exit> {
+    let id = needed(asked, "id")?;
+    let console = desk.console().await?.limit(MOST);
+    let named = asked.get("need").and_then(|name| Need::ALL.into_iter().find(|need| need.as_str() == name));
+    let filter = match named {
+        // Only the lists of the need are read.
+        Some(need) => Filter::new().group(id).need(need),
+        None => Filter::new().group(id),
+    };
+    let found = console.list(&filter).await?;
+    let Some(first) = found.matches.first() else {
+        let said = format!(
+            "no item is in the group {id} now: its items were handled, or have another cause; look at Needs attention"
+        );
+        return Err(Exit::say(Exit::NOT_FOUND, said));
+    };
+    let hint = Hint::ListGroup(id).on(&desk.connection);
+    let body = html! {
+        h1 { "Group " code { (foreign(id)) } }
+        p { @if let Some(need) = first.need { (badge(need.as_str())) " " } (foreign_or(first.cause.as_deref())) }
+        (listed::table_of(&found.matches, &desk.connection))
+        (listed::end(found.matches.len(), found.finished, found.stopped_by.as_ref(), MOST))
+        h2 { "In a terminal" }
+        p { (code(&hint)) }
+    };
+    Ok(Page::new(format!("Group {id}"), "/", body))
+}

@@ -1,0 +1,149 @@
+//! *Token*: one token, and what belongs to it.
+
+use chrono::{DateTime, Utc};
+use locker::operator::{Part, Timeline};
+use locker::{Form, Record, TokenState, Work};
+use maud::{Markup, html};
+
+use super::acts::acts;
+use super::drawing::{Bar, Drawing};
+use super::html::{badge, code, foreign, link, moment, table, when};
+use super::layout::Page;
+use super::{ABSENT, Asked, data, needed};
+use crate::console::server::Desk;
+use crate::exit::Exit;
+use crate::output;
+use crate::timeline::{because, subject};
+
+pub(in crate::console) async fn token(desk: &Desk, asked: &Asked) -> Result<Page, Exit> {
+    let key = needed(asked, "key")?;
+    let console = desk.console().await?;
+    let timeline = console.timeline(key).await?;
+    let work = Work::Token(key.to_owned());
+    let found = timeline.parts.iter().find(|part| part.work() == work);
+    let Some(part @ Part::Token(record)) = found else {
+        return Err(Exit::say(Exit::NOT_FOUND, format!("There is no token {key}. {ABSENT}")));
+    };
+    let now = output::now();
+    let body = html! {
+        h1 { "Token " (foreign(key)) }
+        (facts(record, now))
+        (drawing(record, &timeline, now).svg("The life of the token"))
+        h2 #acts { "What may be done" }
+        (acts(&console, &timeline, part, &desk.connection))
+        (related(&timeline, &work))
+        h2 { "Timeline" }
+        (events(&timeline))
+        h2 { "Data" }
+        (data::link(desk, "/token/data", key))
+    };
+    Ok(Page::new(format!("Token {key}"), "", body).refreshing())
+}
+
+/// The state as a reader knows it.
+fn state(record: &Record, now: DateTime<Utc>) -> &'static str {
+    match (record.is_in_doubt(), record.is_overdue(now)) {
+        (true, _) => "in doubt",
+        (_, true) => "overdue",
+        _ => record.state().as_str(),
+    }
+}
+
+fn facts(record: &Record, now: DateTime<Utc>) -> Markup {
+    let mut rows = vec![("state", badge(state(record, now)))];
+    rows.extend(record.cause().map(|cause| ("cause", foreign(cause))));
+    rows.extend(record.class().map(|class| ("class of the failure", html! { (class.as_str()) })));
+    rows.extend([
+        ("provider's key", code(&record.idempotency_key())),
+        ("locked by", foreign(record.locked_by())),
+        ("begun", when(record.created())),
+    ]);
+    rows.extend(record.attempt().map(|attempt| ("attempt", code(attempt))));
+    rows.extend(record.taken_over_from().map(|before| ("taken over from", code(before))));
+    match record.actual_completion() {
+        Some(at) => rows.push(("ended", when(at))),
+        None if record.is_in_doubt() => rows.push(("in doubt since", when(record.expected_completion()))),
+        None => rows.push(("due", when(record.expected_completion()))),
+    }
+    rows.extend(record.expires().map(|at| ("kept until", when(at))));
+    rows.extend(record.form().map(Form::as_str).map(|form| ("form of the result", foreign(form))));
+    rows.extend(record.within().map(|work| ("begun inside", link(work, &work.to_text()))));
+    if let Some(operator) = record.intervention() {
+        let text = format!("{}: {}", operator.by, operator.reason);
+        rows.push(("acted on", html! { (foreign(&text)) " " (moment(operator.at)) }));
+    }
+    rows.push(("id", code(&record.revision())));
+    super::html::facts(rows)
+}
+
+fn drawing(record: &Record, timeline: &Timeline, now: DateTime<Utc>) -> Drawing {
+    let mut drawing = Drawing::new(now);
+    drawing.add(bar("attempt", record, now));
+    if record.state() == TokenState::InProgress && !record.is_in_doubt() {
+        drawing.extend(Bar::points("due", "expected", vec![record.expected_completion()]));
+    }
+    if let Some(operator) = record.intervention() {
+        let done = record.resolution().map_or("acted", |it| it.as_str());
+        drawing.extend(Bar::points("operator", done, vec![operator.at]));
+    }
+    add_related(&mut drawing, timeline, &Work::Token(record.key().as_str().to_owned()), now);
+    drawing
+}
+
+/// The time that a token took. An attempt in doubt ended without an outcome.
+fn bar(name: &str, record: &Record, now: DateTime<Utc>) -> Bar {
+    let in_doubt = record.is_in_doubt().then(|| record.expected_completion());
+    let until = record.actual_completion().or(in_doubt);
+    Bar::new(name, state(record, now), record.created(), until).of_kind("once")
+}
+
+/// Adds a row for each other token and workflow of the timeline.
+pub(super) fn add_related(drawing: &mut Drawing, timeline: &Timeline, own: &Work, now: DateTime<Utc>) {
+    for part in timeline.parts.iter().filter(|part| part.work() != *own) {
+        let name = part.work().to_text();
+        match part {
+            Part::Token(record) => drawing.add(bar(&name, record, now)),
+            Part::Workflow(view) => {
+                drawing.add(Bar::new(&name, view.state().as_str(), view.created(), view.ended()));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Other work of the timeline: what it was begun inside, and what was begun inside it.
+pub(super) fn related(timeline: &Timeline, own: &Work) -> Markup {
+    let others: Vec<_> = timeline.parts.iter().filter(|part| part.work() != *own).collect();
+    html! {
+        @if !others.is_empty() {
+            h2 { "Related work" }
+            ul {
+                @for part in others {
+                    @let work = part.work();
+                    li {
+                        (link(&work, &work.to_text())) " " (badge(state_of(part)))
+                        @if let Some(within) = part.within() { " begun inside " (link(within, &within.to_text())) }
+                    }
+                }
+            }
+        }
+        @if !timeline.complete { p { "More may belong to it: the lists were not read to their end." } }
+    }
+}
+
+fn state_of(part: &Part) -> &'static str {
+    match part {
+        Part::Token(record) => state(record, output::now()),
+        Part::Workflow(view) => view.state().as_str(),
+        _ => "",
+    }
+}
+
+/// The events of all parts, in order.
+pub(super) fn events(timeline: &Timeline) -> Markup {
+    let rows = timeline.events.iter().map(|event| {
+        let of = subject(&event.of, event.step.as_deref());
+        [when(event.at), html! { (event.what) }, link(&event.of, &of), foreign(&because(event))]
+    });
+    table("Timeline", ["At", "What", "Of", "By and why"], rows)
+}

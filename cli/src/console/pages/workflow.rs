@@ -1,0 +1,191 @@
+//! *Workflow*: one execution, on a time axis and as tables.
+
+use chrono::{DateTime, Utc};
+use locker::Work;
+use locker::operator::{Part, Timeline};
+use locker::workflow::{EventView, List, StepKind, StepState, StepView, View};
+use maud::{Markup, html};
+
+use super::acts::acts;
+use super::drawing::{Bar, Drawing};
+use super::html::{badge, code, foreign, foreign_or, link, moment, moment_or, table, when};
+use super::layout::Page;
+use super::token::{add_related, events as timeline_events, related};
+use super::{ABSENT, Asked, data, needed};
+use crate::console::server::Desk;
+use crate::exit::Exit;
+use crate::hint::Hint;
+use crate::output;
+
+pub(in crate::console) async fn workflow(desk: &Desk, asked: &Asked) -> Result<Page, Exit> {
+    let key = needed(asked, "key")?;
+    let console = desk.console().await?;
+    let timeline = console.timeline(key).await?;
+    let work = Work::Workflow(key.to_owned());
+    let found = timeline.parts.iter().find(|part| part.work() == work);
+    let Some(part @ Part::Workflow(view)) = found else {
+        return Err(Exit::say(Exit::NOT_FOUND, format!("There is no workflow {key}. {ABSENT}")));
+    };
+    let body = html! {
+        h1 { "Workflow " (foreign(key)) }
+        (facts(view))
+        (drawing(view, &work, &timeline, output::now()).svg("The steps of the workflow"))
+        h2 #acts { "What may be done" }
+        (acts(&console, &timeline, part, &desk.connection))
+        h2 { "Steps" }
+        (steps(view))
+        @if !view.events().is_empty() { h2 { "Events" } (events(view)) }
+        @if !view.messages().is_empty() { h2 { "Messages" } (messages(view, desk)) }
+        @if !view.failed_runs().is_empty() { h2 { "Failed runs" } (failed_runs(view)) }
+        (related(&timeline, &work))
+        h2 { "Timeline" }
+        (timeline_events(&timeline))
+        h2 { "Data" }
+        (data::link(desk, "/workflow/data", key))
+    };
+    Ok(Page::new(format!("Workflow {key}"), "", body).refreshing())
+}
+
+fn facts(view: &View) -> Markup {
+    let is_quarantined = view.listed() == Some(List::Quarantine);
+    let state = html! {
+        (badge(view.state().as_str())) @if is_quarantined { " " (badge("quarantine")) }
+    };
+    let mut rows = vec![("code", foreign(view.name())), ("state", state)];
+    rows.extend(view.reason().map(|reason| ("reason", foreign(reason))));
+    rows.extend(view.waits().iter().map(|on| {
+        let text = on.to_string();
+        ("waits for", html! { (foreign(&text)) " since " (moment(on.since)) ", until " (when(on.until)) })
+    }));
+    rows.push(("failed attempts", html! { (view.attempts()) }));
+    rows.extend(view.locked_by().map(|driver| ("driven by", foreign(driver))));
+    rows.push(("begun", when(view.created())));
+    match view.ended() {
+        Some(at) => rows.push(("ended", when(at))),
+        None => rows.push((if is_quarantined { "in quarantine since" } else { "due" }, when(view.due()))),
+    }
+    rows.extend(view.continued_as().map(|version| {
+        let next = Work::Workflow(format!("{} v{version}", view.key().as_str()));
+        ("continues as", link(&next, next.key()))
+    }));
+    rows.extend(view.within().map(|work| ("begun inside", link(work, &work.to_text()))));
+    if let Some(operator) = view.intervention() {
+        let text = format!("{}: {}", operator.by, operator.reason);
+        rows.push(("acted on", html! { (foreign(&text)) " " (moment(operator.at)) }));
+    }
+    rows.push(("id", code(&view.revision())));
+    super::html::facts(rows)
+}
+
+/// The state of a step as a reader knows it: a started `once` step whose driver is gone is in
+/// doubt.
+fn state(step: &StepView, now: DateTime<Utc>) -> &'static str {
+    let is_in_doubt = step.kind() == StepKind::Once && step.state() == StepState::Started && step.due() < now;
+    if is_in_doubt { "in doubt" } else { step.state().as_str() }
+}
+
+fn drawing(view: &View, own: &Work, timeline: &Timeline, now: DateTime<Utc>) -> Drawing {
+    let mut drawing = Drawing::new(now);
+    drawing.add(Bar::new("workflow", view.state().as_str(), view.created(), view.ended()));
+    for step in view.steps() {
+        let until = match (step.ended(), step.kind()) {
+            (None, StepKind::Timer) => step.recorded_time(),
+            (ended, _) => ended,
+        };
+        let bar =
+            Bar::new(&step.name(), state(step, now), step.started(), until).of_kind(step.kind().as_str());
+        drawing.add(if step.is_pivot() { bar.pivot() } else { bar });
+    }
+    for event in view.events() {
+        let Some(from) = event.since().or(event.arrived()) else { continue };
+        let until = event.arrived().or(event.until());
+        drawing.add(Bar::new(&event.name(), event.state().as_str(), from, until).of_kind("event"));
+    }
+    for message in view.messages() {
+        let name = format!("message {}", message.topic());
+        drawing.extend(Bar::points(&name, message.state().as_str(), vec![message.created()]));
+    }
+    let failed = view.failed_runs().iter().flat_map(|failed| [failed.first, failed.last]);
+    drawing.extend(Bar::points("failed runs", "run failed", failed.collect()));
+    add_related(&mut drawing, timeline, own, now);
+    drawing
+}
+
+fn steps(view: &View) -> Markup {
+    let now = output::now();
+    let rows = view.steps().iter().map(|step| {
+        let key = match step.kind() {
+            StepKind::Atomic => html! { "–" },
+            StepKind::Timer => moment_or(step.recorded_time()),
+            _ => code(&step.idempotency_key()),
+        };
+        let state = html! {
+            (badge(state(step, now)))
+            @if step.key_version() > 1 { " key version " (step.key_version()) }
+            @if let Some(operator) = step.intervention() {
+                " by " (foreign(&operator.by)) ": " (foreign(&operator.reason))
+            }
+        };
+        let compensation = match step.is_pivot() {
+            true => html! { "pivot: never undone" },
+            false => foreign_or(step.compensation()),
+        };
+        [
+            foreign(&step.name()),
+            html! { (step.kind().as_str()) },
+            state,
+            moment(step.started()),
+            moment_or(step.ended()),
+            key,
+            compensation,
+            foreign(step.started_by()),
+        ]
+    });
+    let header =
+        ["Step", "Kind", "State", "Started", "Ended", "Provider's key", "Compensation", "Started by"];
+    table("Steps", header, rows)
+}
+
+fn events(view: &View) -> Markup {
+    let row = |event: &EventView| {
+        [
+            foreign(&event.name()),
+            badge(event.state().as_str()),
+            moment_or(event.since()),
+            moment_or(event.until()),
+            moment_or(event.arrived()),
+            foreign_or(event.cause()),
+            foreign_or(event.compensation()),
+            foreign_or(event.id()),
+        ]
+    };
+    let header = ["Event", "State", "Awaited since", "Until", "Came", "Cause", "Compensation", "Id"];
+    table("Events", header, view.events().iter().map(row))
+}
+
+fn messages(view: &View, desk: &Desk) -> Markup {
+    let rows = view.messages().iter().map(|message| {
+        [
+            foreign(message.topic()),
+            badge(message.state().as_str()),
+            moment(message.created()),
+            html! { (message.attempts()) },
+            foreign_or(message.cause()),
+            code(&Hint::ShowMessage(&message.short_id()).on(&desk.connection)),
+        ]
+    });
+    table("Messages", ["Topic", "State", "Committed", "Attempts", "Cause", "Command line"], rows)
+}
+
+fn failed_runs(view: &View) -> Markup {
+    let rows = view.failed_runs().iter().map(|failed| {
+        [
+            moment(failed.last),
+            html! { (failed.runs) },
+            moment(failed.first),
+            foreign(&failed.by),
+            foreign(&failed.cause),
+        ]
+    });
+    table("Failed runs", ["Last", "Runs", "First", "By", "Cause"], rows)
+}

@@ -1,0 +1,218 @@
+//! The server of the console: its addresses, its routes, and the price of each page.
+
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_sdk_dynamodb::config::interceptors::FinalizerInterceptorContextRef;
+use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_dynamodb::error::BoxError;
+use aws_sdk_dynamodb::operation::get_item::GetItemOutput;
+use aws_sdk_dynamodb::operation::query::QueryOutput;
+use aws_sdk_dynamodb::types::ConsumedCapacity;
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::http::{Method, StatusCode, header};
+use axum::middleware::from_fn_with_state;
+use axum::response::{IntoResponse as _, Response};
+use chrono::{DateTime, Utc};
+use futures_util::future::try_join_all;
+use locker::operator::Console;
+use tokio::net::TcpListener;
+
+use super::access::{Gate, Token, guard};
+use super::pages::{self, Page};
+use super::{params, used};
+use crate::connection::Connection;
+use crate::exit::Exit;
+use crate::output;
+
+/// How long a page may read.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Ports that are tried, if any is good.
+const TRIES: usize = 16;
+
+/// The tables, and what the pages may show of them.
+pub(super) struct Desk {
+    pub(super) connection: Connection,
+    /// The operator who looks, for the log.
+    pub(super) viewer: String,
+    /// Whether inputs, results and bodies may be shown.
+    pub(super) shows_data: bool,
+}
+
+impl Desk {
+    /// The console over all tables that exist, for one page.
+    pub(super) async fn console(&self) -> Result<Console, Exit> {
+        Ok(self.connection.console().await?.deadline(self.until()))
+    }
+
+    pub(super) fn until(&self) -> DateTime<Utc> {
+        output::now() + PATIENCE
+    }
+}
+
+/// The web console of a connection, which listens on loopback.
+///
+/// Everything is read with the credentials of the connection. Nothing is written.
+#[must_use = "a console answers nothing until it is served"]
+pub struct WebConsole {
+    listeners: Vec<TcpListener>,
+    gate: Arc<Gate>,
+    desk: Desk,
+}
+
+impl std::fmt::Debug for WebConsole {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WebConsole").field("place", &self.desk.connection.place).finish_non_exhaustive()
+    }
+}
+
+impl WebConsole {
+    /// Listens on a port of 127.0.0.1, and of `::1` if the machine has it; 0 takes any free port.
+    ///
+    /// The user of this process is the operator whom the log names if a page shows an input, a
+    /// result or a body.
+    ///
+    /// # Errors
+    ///
+    /// [`Exit::SETUP`] if the port is taken.
+    pub async fn open(connection: &Connection, port: u16) -> Result<Self, Exit> {
+        let (listeners, port) = listen(port).await?;
+        let connection = metered(connection)?;
+        let desk = Desk { connection, viewer: output::operator(), shows_data: true };
+        Ok(Self { listeners, gate: Arc::new(Gate::new(port)?), desk })
+    }
+
+    /// Sets the operator who looks, and whether inputs, results and bodies may be shown.
+    pub(super) fn shown_to(self, viewer: String, shows_data: bool) -> Self {
+        Self { desk: Desk { viewer, shows_data, ..self.desk }, ..self }
+    }
+
+    /// Returns a first address for a browser. It contains a secret: it is valid once, and for five
+    /// minutes.
+    ///
+    /// # Errors
+    ///
+    /// [`Exit::FAILED`] if the operating system has no random bytes.
+    pub fn address(&self) -> Result<String, Exit> {
+        self.gate.invite()
+    }
+
+    /// Answers until it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Exit::FAILED`] if it can no longer listen.
+    pub async fn serve(self) -> Result<(), Exit> {
+        let router = router(self.gate, Arc::new(self.desk));
+        let served = self.listeners.into_iter().map(|it| axum::serve(it, router.clone()).into_future());
+        let failed = |error| Exit::say(Exit::FAILED, format!("could not serve the console: {error}"));
+        try_join_all(served).await.map(drop).map_err(failed)
+    }
+}
+
+/// Binds both loopback addresses. A browser may try `::1` first, so another user who listens there
+/// would receive the secret.
+async fn listen(port: u16) -> Result<(Vec<TcpListener>, u16), Exit> {
+    let busy = |error: std::io::Error| {
+        let said = format!(
+            "could not listen on port {port} of 127.0.0.1 and ::1: {error}; choose another with --port"
+        );
+        Exit::say(Exit::SETUP, said)
+    };
+    let mut tries = 0;
+    loop {
+        let first = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(busy)?;
+        let taken = first.local_addr().map_err(busy)?.port();
+        match TcpListener::bind(SocketAddr::from((Ipv6Addr::LOCALHOST, taken))).await {
+            Ok(second) => return Ok((vec![first, second], taken)),
+            Err(error) if error.kind() != ErrorKind::AddrInUse => return Ok((vec![first], taken)),
+            Err(error) if port != 0 || tries == TRIES => return Err(busy(error)),
+            Err(_) => tries += 1,
+        }
+    }
+}
+
+/// The routes, behind the rules of access: what is refused is not routed.
+fn router(gate: Arc<Gate>, desk: Arc<Desk>) -> Router {
+    let routes = Router::new().fallback(answer).with_state(desk);
+    Router::new().fallback_service(routes).layer(from_fn_with_state(gate, guard))
+}
+
+/// All pages. A page reads; none of them writes.
+async fn answer(State(desk): State<Arc<Desk>>, request: Request) -> Response {
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD")]).into_response();
+    }
+    let (path, asked) = (request.uri().path().to_owned(), params(request.uri()));
+    match path.as_str() {
+        "/style.css" => return asset("text/css; charset=utf-8", include_str!("assets/style.css")),
+        "/script.js" => return asset("text/javascript; charset=utf-8", include_str!("assets/script.js")),
+        _ => {}
+    }
+    let token = request.extensions().get::<Token>().map(|token| token.0.clone()).unwrap_or_default();
+    drop(request);
+    let page = async {
+        let page = match path.as_str() {
+            "/" => pages::attention(&desk).await,
+            "/group" => pages::group(&desk, &asked).await,
+            "/workflow" => pages::workflow(&desk, &asked).await,
+            "/workflow/data" => pages::workflow_data(&desk, &asked).await,
+            "/token" => pages::token(&desk, &asked).await,
+            "/token/data" => pages::token_data(&desk, &asked).await,
+            "/find" => pages::find(&desk, &asked).await,
+            "/audit" => pages::audit(&desk, &asked).await,
+            "/health" => pages::health(&desk).await,
+            _ => Err(Exit::say(Exit::NOT_FOUND, "there is no such page; begin with Needs attention")),
+        };
+        match page {
+            Ok(page) => page,
+            Err(exit) => Page::of_failure(&exit),
+        }
+        .into_response(&desk, &token)
+    };
+    used::measured(page).await
+}
+
+fn asset(kind: &'static str, text: &'static str) -> Response {
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+/// The same connection, with a client that counts what a page reads.
+fn metered(connection: &Connection) -> Result<Connection, Exit> {
+    let config = connection.client.config().to_builder().interceptor(Meter).build();
+    let mut metered = connection.clone();
+    metered.client = aws_sdk_dynamodb::Client::from_conf(config);
+    metered.settings.consumed_capacity = true;
+    metered.locker = locker::Locker::builder(&metered.client, &metered.table)
+        .settings(metered.settings.clone())
+        .build()?;
+    Ok(metered)
+}
+
+/// Counts the requests of a page, and the read units that DynamoDB reports.
+#[derive(Debug)]
+struct Meter;
+
+impl Intercept for Meter {
+    fn name(&self) -> &'static str {
+        "Meter"
+    }
+
+    fn read_after_execution(
+        &self,
+        context: &FinalizerInterceptorContextRef<'_>,
+        _: &RuntimeComponents,
+        _: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let output = context.output_or_error().and_then(Result::ok);
+        let consumed = output.and_then(|output| {
+            let of_query = output.downcast_ref::<QueryOutput>().and_then(QueryOutput::consumed_capacity);
+            of_query.or_else(|| output.downcast_ref::<GetItemOutput>()?.consumed_capacity())
+        });
+        used::count(consumed.and_then(ConsumedCapacity::capacity_units).unwrap_or_default());
+        Ok(())
+    }
+}

@@ -1,0 +1,166 @@
+//! The web console as a process, and a plain browser of it.
+
+// The processes have the real time.
+#![allow(clippy::disallowed_methods)]
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use crate::command::until;
+
+/// A console that runs, and a browser of it.
+#[derive(Debug)]
+pub struct Web {
+    child: Option<Child>,
+    log: PathBuf,
+    /// The authority, such as `c4f2a.localhost:40123`.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// The path of the first address.
+    pub first: String,
+    /// The name and the value of its cookie.
+    pub cookie: String,
+}
+
+/// A response.
+#[derive(Debug)]
+pub struct Reply {
+    /// Its status.
+    pub status: u16,
+    headers: Vec<(String, String)>,
+    /// Its body.
+    pub body: String,
+}
+
+impl Reply {
+    /// A header, or an empty text.
+    #[must_use]
+    pub fn header(&self, name: &str) -> &str {
+        let found = self.headers.iter().find(|(named, _)| named == name);
+        found.map_or("", |(_, value)| value)
+    }
+}
+
+impl Web {
+    /// Starts a console, and does not enter it. `log` gets its standard error.
+    #[must_use]
+    pub fn start(mut command: Command, log: PathBuf) -> Self {
+        let err = std::fs::File::create(&log).expect("a log");
+        let mut child = command.stdout(Stdio::piped()).stderr(err).spawn().expect("started");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");
+        let address = line.trim().strip_prefix("open ").unwrap_or_else(|| panic!("no address: {line}"));
+        let mut web = Self::at(address);
+        (web.child, web.log) = (Some(child), log);
+        web
+    }
+
+    /// A browser of a console that runs, by its first address.
+    #[must_use]
+    pub fn at(address: &str) -> Self {
+        let (host, first) = parts(address);
+        let port = host.rsplit(':').next().expect("a port").parse().expect("a number");
+        Self { child: None, log: PathBuf::new(), host, port, first, cookie: String::new() }
+    }
+
+    /// The same, after its first address was used.
+    #[must_use]
+    pub fn entered(mut self) -> Self {
+        self.enter(&self.first.clone());
+        self
+    }
+
+    /// Uses a first address.
+    pub fn enter(&mut self, path: &str) {
+        let reply = self.ask("GET", path, &[("host", &self.host.clone())], "");
+        assert_eq!(reply.status, 303, "{reply:?}");
+        self.cookie = reply.header("set-cookie").split(';').next().expect("a cookie").to_owned();
+    }
+
+    /// A request with these headers and no other.
+    #[must_use]
+    pub fn ask(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).expect("connected");
+        let mut text = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
+        if !body.is_empty() {
+            text += &format!(
+                "content-type: application/x-www-form-urlencoded\r\ncontent-length: {}\r\n",
+                body.len()
+            );
+        }
+        headers.iter().for_each(|(name, value)| text += &format!("{name}: {value}\r\n"));
+        write!(stream, "{text}\r\n{body}").expect("sent");
+        let mut reply = Vec::new();
+        stream.read_to_end(&mut reply).expect("a reply");
+        let reply = String::from_utf8(reply).expect("text");
+        let (head, body) = reply.split_once("\r\n\r\n").expect("a head");
+        let mut lines = head.lines();
+        let status = lines.next().and_then(|line| line.split(' ').nth(1)).expect("a status");
+        let header =
+            |line: &str| line.split_once(": ").map(|(name, value)| (name.to_lowercase(), value.to_owned()));
+        Reply {
+            status: status.parse().expect("a number"),
+            headers: lines.filter_map(header).collect(),
+            body: body.to_owned(),
+        }
+    }
+
+    /// A request of the browser.
+    #[must_use]
+    pub fn get(&self, path: &str) -> Reply {
+        self.ask("GET", path, &[("host", &self.host), ("cookie", &self.cookie)], "")
+    }
+
+    /// What the terminal shows.
+    #[must_use]
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).expect("a log")
+    }
+
+    /// The newest address that the terminal shows.
+    #[must_use]
+    pub fn newest(&self) -> String {
+        until(|| self.log().contains("a new address"));
+        let log = self.log();
+        parts(log.lines().rev().find_map(|line| line.split("minutes: ").nth(1)).expect("an address")).1
+    }
+
+    /// Follows every link from these pages on, and returns each page with its path.
+    #[must_use]
+    pub fn walk(&self, from: &[&str]) -> Vec<(String, Reply)> {
+        let (mut found, mut pages): (Vec<_>, _) =
+            (from.iter().map(|path| (*path).to_owned()).collect(), Vec::new());
+        let mut seen = BTreeSet::new();
+        while let Some(path) = found.pop() {
+            if !seen.insert(path.clone()) {
+                continue;
+            }
+            let page = self.get(&path);
+            let links = page.body.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+            let links = links.filter(|link| link.starts_with('/') && !link.ends_with(".css"));
+            found.extend(links.map(|link| link.replace("&amp;", "&")));
+            pages.push((path, page));
+        }
+        pages
+    }
+}
+
+/// The authority and the path of an address.
+fn parts(address: &str) -> (String, String) {
+    let rest = address.strip_prefix("http://").expect("an address");
+    let (host, path) = rest.split_once('/').expect("a path");
+    (host.to_owned(), format!("/{path}"))
+}
+
+impl Drop for Web {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
