@@ -148,6 +148,29 @@ async fn version_in_a_branch_looks_at_its_own_steps() {
     assert_eq!(completed(run(&desk, &script).await), "2 1 1");
 }
 
+#[tokio::test]
+async fn timer_in_a_branch_is_listed_by_its_path_since_its_first_run() {
+    let desk = Desk::new().await;
+    let script = Script::new(|flow, _| async move {
+        let naps = flow.map("remind", items(2), 2, async |flow, item| {
+            flow.sleep("nap", DAY * (1 + u32::try_from(item).unwrap())).await
+        });
+        Ok(naps.await?.len().to_string())
+    });
+    let begun = desk.now();
+    let Outcome::InProgress(_) = run(&desk, &script).await else { panic!("it sleeps") };
+    for (name, days) in [("remind#0:nap", 1), ("remind#1:nap", 2)] {
+        let waits = desk.view("m/1").await.waits();
+        let listed = desk.machine().0.list(List::Unfinished).fetch().await.unwrap().items.remove(0);
+        let listed = listed.waits_for.unwrap();
+        assert_eq!((listed.name.as_str(), listed.since, listed.until), (name, begun, begun + DAY * days));
+        assert_eq!(waits.first(), Some(&listed));
+        desk.bench.clock.advance(DAY);
+        desk.settle(&script).await;
+    }
+    assert_eq!(completed(run(&desk, &script).await), "2");
+}
+
 /// Its compensation returns money to two accounts, which takes an hour each.
 #[derive(Clone, Default)]
 struct Refunds(Books);
@@ -182,7 +205,13 @@ async fn map_in_a_compensation_waits_and_runs_each_step_once() {
     let (desk, code) = (Desk::new().await, Refunds::default());
     let outcome = desk.machine().0.start(&code, "m/1", &()).run().await.unwrap();
     assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
-    assert_eq!(desk.view("m/1").await.due(), desk.now() + HOUR);
+    let view = desk.view("m/1").await;
+    assert_eq!(view.due(), desk.now() + HOUR);
+    let timers: Vec<_> = view.waits().into_iter().map(|wait| wait.name).collect();
+    assert_eq!(
+        timers,
+        ["a", "b"].map(|account| format!("account#{account}:cool-off~in~compensation:charge"))
+    );
     desk.bench.clock.advance(HOUR + Duration::from_secs(1));
     desk.settle(&code).await;
     let outcome = desk.machine().0.start(&code, "m/1", &()).run().await.unwrap();

@@ -49,9 +49,9 @@ impl Flow {
     /// - The end of the run and the next claim: 2 requests, 2 write units, 4 write units for the
     ///   index, and 1 query.
     pub async fn sleep(&self, name: impl IntoStepName, pause: Duration) -> Result<(), Stop> {
-        let name = name.into_step_name();
-        let until = self.record_time(name.clone(), |now| time::after(now, pause)).await?;
-        self.wait_until(name, until)
+        let path = self.path(name);
+        let until = self.record_time(path.clone(), |now| time::after(now, pause)).await?;
+        self.wait_until(&path, until)
     }
 
     /// Pauses the workflow until this time.
@@ -67,9 +67,9 @@ impl Flow {
     ///
     /// Same as [`sleep`](Self::sleep).
     pub async fn sleep_until(&self, name: impl IntoStepName, until: DateTime<Utc>) -> Result<(), Stop> {
-        let name = name.into_step_name();
-        let until = self.record_time(name.clone(), |_| until).await?;
-        self.wait_until(name, until)
+        let path = self.path(name);
+        let until = self.record_time(path.clone(), |_| until).await?;
+        self.wait_until(&path, until)
     }
 
     /// Returns the time at which the workflow first reached this point, in whole milliseconds.
@@ -85,27 +85,27 @@ impl Flow {
     ///
     /// 1 request and 1 write unit. Nothing if the time is recorded.
     pub async fn now(&self, name: impl IntoStepName) -> Result<DateTime<Utc>, Stop> {
-        self.record_time(name, |now| now).await
+        self.record_time(self.path(name), |now| now).await
     }
 
     /// Records a time at the first call, and returns it in each call.
     async fn record_time(
         &self,
-        name: impl IntoStepName,
+        path: String,
         of: impl Fn(DateTime<Utc>) -> DateTime<Utc>,
     ) -> Result<DateTime<Utc>, Stop> {
-        let step = Step::timer(self, self.path(name));
+        let step = Step::timer(self, path);
         let millis = step.run(async |_| Ok(time::stored(of(self.time())).timestamp_millis())).await?;
         Ok(DateTime::from_timestamp_millis(millis).map_or(self.time(), time::stored))
     }
 
-    fn wait_until(&self, name: String, until: DateTime<Utc>) -> Result<(), Stop> {
+    fn wait_until(&self, path: &str, until: DateTime<Utc>) -> Result<(), Stop> {
         if until <= self.time() {
             return Ok(());
         }
-        let recorded = self.recorded(&RecordId::at(self.workflow(), self.place_of(&name)));
-        let since = recorded.map_or(self.time(), |record| record.created);
-        let stop = StopKind::Awaits(Awaited { name, since, until });
+        let id = RecordId::at(self.workflow(), self.place_of(path));
+        let since = self.recorded(&id).map_or(self.time(), |record| record.created);
+        let stop = StopKind::Awaits(Awaited { name: id.shown(), since, until });
         self.note_need(None, &stop);
         Err(stop.into())
     }

@@ -122,10 +122,11 @@ impl fmt::Display for Waits {
 impl Waits {
     /// Parses the text that [`Display`](fmt::Display) writes.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.splitn(4, ' ');
-        let name = parts.next()?.to_owned();
-        let (since, until) = (time::from_text(parts.next()?)?, time::from_text(parts.next()?)?);
+        // The name of a timer in a compensation may contain a space.
+        let mut parts = text.rsplitn(4, ' ');
         let others = parts.next()?.strip_prefix('+')?.parse().ok()?;
+        let (until, since) = (time::from_text(parts.next()?)?, time::from_text(parts.next()?)?);
+        let name = parts.next()?.to_owned();
         Some(Self { on: Awaited { name, since, until }, others })
     }
 }
