@@ -186,6 +186,48 @@ async fn later_wait_replaces_a_former_one_also_without_a_compensation() {
     assert_eq!(code.books.entries(), ["1: None", "2: Some(100)", "3: Some(100)"]);
 }
 
+/// A sender is held before it stores a late event. Meanwhile the next version waits in vain as well.
+#[tokio::test]
+async fn late_event_leaves_the_receipt_of_a_later_wait_as_it_is() {
+    let desk = Desk::new().await;
+    let code = Script::new(|flow, _| async move {
+        match flow.key_version() {
+            1 => {}
+            2 => drop(flow.wait_for(PAID, DAY).on_late(&"refund").await?),
+            3 => {
+                flow.sleep("nap", 9 * DAY).await?;
+                drop(flow.wait_for(PAID, DAY).on_late(&"refund").await?);
+            }
+            _ => {
+                flow.sleep("nap", 90 * DAY).await?;
+                return Ok("done".to_owned());
+            }
+        }
+        Err(flow.continue_as_new(&input()))
+    });
+    drop(ran(&desk, &code).await);
+    desk.bench.clock.advance(2 * DAY);
+    desk.settle(&code).await;
+    let (slow, wire) = desk.machine();
+    // The transaction follows seven reads.
+    wire.nth(8, Fate::HeldBefore);
+    let first = tokio::spawn(async move { slow.signal("r/1", PAID, &100).id("e-1").await.unwrap() });
+    while wire.held() == 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    for days in [10, 2] {
+        desk.bench.clock.advance(days * DAY);
+        desk.settle(&code).await;
+    }
+    assert_eq!(state(&desk, 4).await, Some(State::Running));
+    wire.let_through();
+    for answer in [first.await.unwrap(), paid(&desk, "e-2").await] {
+        assert!(matches!(answer, Signalled::Late { compensates: true, .. }), "{answer:?}");
+    }
+    desk.settle(&code).await;
+    assert_eq!(code.books.entries(), ["undo event:paid", "undo event:paid"]);
+}
+
 /// The versions in between are deleted after their retention.
 #[tokio::test]
 async fn late_event_of_a_deleted_version_goes_to_the_latest_one() {

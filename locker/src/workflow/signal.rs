@@ -225,11 +225,12 @@ impl Context {
 
 /// Returns the receipts of an event that is stored as late in a former version.
 ///
-/// That version has already written the receipts of its other events.
+/// That version has already written the receipts of its other events and of its waits. The receipt
+/// of a wait must not be written again: a later version may have replaced it.
 fn late_receipts<'a>(met: &'a Met, header: &Header, event: &EventRecord) -> Vec<Over<'a>> {
     let first = met.former.as_ref().and_then(|former| former.first.as_ref());
     let Some((first, started)) = first.filter(|_| header.continued_as.is_some()) else { return Vec::new() };
     let receipt = EventReceipt { version: header.key_version, run: header.created };
-    let places = receipt_places(event, *started, true).into_iter();
+    let places = receipt_places(event, *started, false).into_iter();
     places.map(|place| Over::Receipt { first, place, receipt }).collect()
 }
