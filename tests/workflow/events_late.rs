@@ -1,5 +1,8 @@
 //! Late events change no outcome. They are listed, and run the compensation of their wait once.
 
+use std::time::Duration;
+
+use lock_token_testing::Fate;
 use locker::workflow::Completer;
 use locker::workflow::{
     Compensated, Compensation, Flow, List, Outcome, Reaper, Signalled, State, Stop, Workflow,
@@ -9,6 +12,7 @@ use locker_tests::{DAY, ada};
 
 use crate::bench::{Books, Desk};
 use crate::events::{Order, PAID, answer, begun, signal, stored};
+use crate::interleavings::{Script, input};
 
 fn is_late(signalled: Signalled, expected: bool) {
     let Signalled::Late { compensates, .. } = signalled else { panic!("{signalled:?}") };
@@ -241,6 +245,59 @@ async fn operator_who_closes_a_workflow_leaves_its_unread_event_listed() {
 }
 
 #[tokio::test]
+async fn late_events_are_compensated_in_the_order_in_which_they_came() {
+    let desk = Desk::new().await;
+    let code = Script::new(|flow, _| async move {
+        let wait = |part: &str| flow.wait_for(PAID.part(part), DAY).on_late(&"refund").into_future();
+        let (one, other) = tokio::join!(wait("a"), wait("b"));
+        one.and(other)?;
+        Ok("timeout".to_owned())
+    });
+    let (workflows, _) = desk.machine();
+    drop(workflows.start(&code, "o/1", &input()).run().await.unwrap());
+    desk.bench.clock.advance(DAY);
+    desk.settle(&code).await;
+    assert_eq!(desk.view("o/1").await.state(), State::Completed);
+    for part in ["b", "a"] {
+        is_late(workflows.signal("o/1", PAID.part(part), &"17".to_owned()).await.unwrap(), true);
+        desk.bench.clock.advance(Duration::from_secs(1));
+    }
+    desk.settle(&code).await;
+    assert_eq!(code.books.entries(), ["undo event:paid#b", "undo event:paid#a"]);
+}
+
+/// Its second run stops at a mistake in the code.
+#[tokio::test]
+async fn event_after_a_close_waits_for_an_operator_who_reads_why() {
+    let desk = Desk::new().await;
+    let code = Script::new(|flow, script| async move {
+        if script.call() > 0 {
+            flow.step("not a name").run(async |_| Ok(())).await?;
+        }
+        let paid = flow.wait_for(PAID, 3 * DAY).on_late(&"refund").await?;
+        Ok(format!("{paid:?}"))
+    });
+    let (workflows, _) = desk.machine();
+    drop(workflows.start(&code, "o/1", &input()).run().await.unwrap());
+    let retried = workflows.retry(&desk.view("o/1").await, &ada()).await.unwrap();
+    assert_eq!(retried, Intervened::Done);
+    desk.settle(&code).await;
+    let closed = workflows.close(&desk.view("o/1").await, &ada()).await.unwrap();
+    assert_eq!(closed, Intervened::Done);
+    is_late(signal(&workflows, "e-1", "17").await, true);
+    let view = desk.view("o/1").await;
+    assert_eq!(view.listed(), Some(List::Quarantine));
+    assert!(view.reason().unwrap_or_default().contains("event"), "{:?}", view.reason());
+    desk.settle(&code).await;
+    assert_eq!(code.books.entries(), [""; 0]);
+    let retried = workflows.retry(&view, &ada()).await.unwrap();
+    assert_eq!(retried, Intervened::Done);
+    desk.settle(&code).await;
+    assert_eq!(code.books.entries(), ["undo event:paid"]);
+    assert_eq!(desk.view("o/1").await.state(), State::Cancelled);
+}
+
+#[tokio::test]
 async fn reaper_keeps_late_events_and_deletes_the_others() {
     for (id, handled) in [("e-1", false), ("e-2", true)] {
         let (desk, code) = (Desk::new().await, Order::default());
@@ -257,5 +314,57 @@ async fn reaper_keeps_late_events_and_deletes_the_others() {
         let items = desk.items().await;
         let events = items.iter().filter(|item| item["item"].as_s().unwrap().contains("event/"));
         assert_eq!(events.count(), if handled { 0 } else { 2 });
+    }
+}
+
+/// The reaper is stopped before each of its requests, while an event comes.
+#[tokio::test]
+async fn event_during_the_deletion_of_its_workflow_is_listed_or_refused() {
+    let mut answers = [0, 0];
+    for n in 1.. {
+        let (desk, code) = (Desk::new().await, Order::default());
+        begun(&desk, &code).await;
+        let (workflows, _) = desk.machine();
+        assert_eq!(signal(&workflows, "e-1", "17").await, Signalled::Accepted);
+        desk.settle(&code).await;
+        desk.bench.clock.advance(400 * DAY);
+        let (slow, wire) = desk.machine();
+        wire.nth(n, Fate::HeldBefore);
+        let reaper = Reaper::new(&Completer::new(&slow).register(code.clone()));
+        let reaps = tokio::spawn(async move { reaper.run().await.unwrap() });
+        while wire.held() == 0 && !reaps.is_finished() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        if reaps.is_finished() {
+            break;
+        }
+        let answer = signal(&workflows, "e-2", "18").await;
+        wire.let_through();
+        drop(reaps.await.unwrap());
+        let reaper = Reaper::new(&Completer::new(&workflows).register(code.clone()));
+        desk.bench.clock.advance(DAY);
+        drop(reaper.run().await.unwrap());
+        let is_kept = workflows.get("o/1", 1).await.unwrap().is_some();
+        assert_eq!(answer, if is_kept { Signalled::AlreadyGiven } else { Signalled::NotStarted }, "{n}");
+        answers[usize::from(is_kept)] += 1;
+    }
+    assert!(answers.iter().all(|count| *count > 0), "{answers:?}");
+}
+
+#[tokio::test]
+async fn workflow_that_is_kept_is_checked_less_and_less_often() {
+    let (desk, code) = (Desk::new().await, Order::default());
+    begun(&desk, &code).await;
+    let (workflows, _) = desk.machine();
+    for id in ["e-1", "e-2"] {
+        assert!(signal(&workflows, id, id).await.is_stored());
+    }
+    desk.settle(&code).await;
+    let reaper = Reaper::new(&Completer::new(&workflows).register(code.clone()));
+    for days in [1, 1, 2, 4, 8, 16, 30, 30] {
+        let due = desk.view("o/1").await.due() + Duration::from_secs(1);
+        desk.bench.clock.advance((due - desk.now()).to_std().unwrap());
+        assert_eq!(reaper.run().await.unwrap().kept, 1);
+        assert_eq!((desk.view("o/1").await.due() - desk.now()).num_days(), days);
     }
 }

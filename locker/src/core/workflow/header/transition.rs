@@ -476,6 +476,7 @@ impl HeaderData {
             if owed {
                 self.reopen(self.state, stamp);
                 self.stands = true;
+                self.reason = Some("an event arrived late, and has a compensation".to_owned());
             }
         } else if (is_waited_for || owed) && self.locked_by.is_none() && !quarantined {
             self.due_now(stamp);
