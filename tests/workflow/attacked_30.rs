@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lock_token_testing::Fate;
 use locker::workflow::{
-    Compensated, Compensation, Completer, Event, Flow, Outcome, Reaper, Reported, Signalled, State, Stop,
-    Workflow,
+    Compensated, Compensation, Completer, Event, EventState, Flow, Outcome, Reaper, Reported, Signalled,
+    State, Stop, Workflow,
 };
 use locker::{Failure, Intervened, Retention};
 use locker_tests::{DAY, ada};
@@ -361,6 +361,22 @@ async fn two_branches_do_not_both_continue() {
 }
 
 #[tokio::test]
+async fn failure_of_a_branch_beats_an_earlier_branch_that_continues() {
+    let desk = Desk::new().await;
+    let code = Script::new(|flow, _| async move {
+        let branch = async |flow: Flow, item: u32| match item {
+            0 => Err::<(), _>(flow.continue_as_new(&input())),
+            _ => Err(Stop::fail("no stock")),
+        };
+        flow.map("leg", [(0, 0), (1, 1)], 2, branch).await?;
+        Ok("done".to_owned())
+    });
+    let outcome = ran(&desk, &code).await;
+    assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+    assert_eq!((state(&desk, 1).await, state(&desk, 2).await), (Some(State::Failed), None));
+}
+
+#[tokio::test]
 async fn branch_that_continues_leaves_out_no_other_item() {
     let (desk, code) = (Desk::new().await, Legs::default());
     let legs = ["a", "B", "c", "d"].map(str::to_owned).to_vec();
@@ -565,6 +581,13 @@ async fn workflow_with_many_steps_in_doubt_can_be_closed() {
     let outcome = ran(&desk, &code).await;
     assert!(matches!(outcome, Outcome::Quarantined(_)), "{outcome:?}");
     desk.bench.clock.advance(LATER);
-    let closed = desk.machine().0.close(&desk.view("r/1").await, &ada()).await;
+    let (workflows, _) = desk.machine();
+    for part in 0..20 {
+        let signalled = workflows.signal("r/1", PAID.part(part), &part).await.unwrap();
+        assert_eq!(signalled, Signalled::Accepted);
+    }
+    let closed = workflows.close(&desk.view("r/1").await, &ada()).await;
     assert!(matches!(closed, Ok(Intervened::Done)), "{closed:?}");
+    let view = desk.view("r/1").await;
+    assert_eq!(view.events().iter().filter(|event| event.state() == EventState::Late).count(), 20);
 }

@@ -7,10 +7,10 @@ use aws_sdk_dynamodb::types::AttributeValue;
 use lock_token_testing::Fate;
 use locker::operator::{Act, Console};
 use locker::workflow::{
-    Compensated, Compensation, Completer, Event, Flow, Outcome, Reaper, Signalled, State, Stop, Workflow,
-    Workflows,
+    Compensated, Compensation, Completer, Event, EventState, Flow, Outcome, Reaper, Signalled, State, Stop,
+    Workflow, Workflows,
 };
-use locker::{Failure, Intervened, Retention};
+use locker::{Failure, Intervened, Retention, Work};
 use locker_tests::{DAY, ada};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -242,6 +242,49 @@ async fn event_that_the_query_of_the_run_missed_moves_to_the_next_version() {
     desk.settle(&code).await;
     assert_eq!(code.books.entries(), ["Some(100)"]);
     assert_eq!(states(&desk, 2).await, [Some(State::Continued), Some(State::Completed)]);
+}
+
+#[tokio::test]
+async fn next_version_names_the_token_that_started_the_first() {
+    let desk = Desk::new().await;
+    let ((workflows, _), (locker, _)) = (desk.machine(), desk.bench.machine());
+    let code = Script::new(|flow, _| async move {
+        if flow.key_version() == 1 { Err(flow.continue_as_new(&input())) } else { Ok("done".to_owned()) }
+    });
+    let start = async |_| {
+        drop(workflows.start(&code, "r/1", &input()).run().await.unwrap());
+        Ok::<_, Failure>(())
+    };
+    locker.token("request").run(start).await.unwrap();
+    let next = workflows.get("r/1", 2).await.unwrap().unwrap();
+    assert_eq!(next.within(), Some(&Work::Token("request".to_owned())));
+}
+
+/// The second version reads the event that moved. Another event comes after the query of its run.
+#[tokio::test]
+async fn event_next_to_an_event_that_moved_is_late_by_the_end() {
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine();
+    let sender = workflows.clone();
+    let code = Script::new(move |flow, _| {
+        let sender = sender.clone();
+        async move {
+            if flow.key_version() == 1 {
+                return Err(flow.continue_as_new(&input()));
+            }
+            assert_eq!(flow.wait_for(PAID, DAY).await?, Some(100));
+            let signalled = sender.signal("r/1", PAID.part("packed"), &100).await.unwrap();
+            assert_eq!(signalled, Signalled::Accepted);
+            Ok("done".to_owned())
+        }
+    });
+    drop(workflows.start(&code, "r/1", &input()).enqueue().await.unwrap());
+    assert_eq!(workflows.signal("r/1", PAID, &100).await.unwrap(), Signalled::Accepted);
+    desk.settle(&code).await;
+    let view = workflows.get("r/1", 2).await.unwrap().unwrap();
+    let events: Vec<_> = view.events().iter().map(|event| (event.name(), event.state())).collect();
+    let [paid, packed] = ["event:paid", "event:paid#packed"].map(str::to_owned);
+    assert_eq!(events, [(paid, EventState::Taken), (packed, EventState::Late)]);
 }
 
 #[tokio::test]

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use locker::workflow::{Completer, Flow, Outcome, Reaper, State, Stop, Workflow};
+use locker::workflow::{Completer, Event, Flow, Outcome, Reaper, State, Stop, Workflow};
 use locker::{Error, Failure, Intervened, Retention};
-use locker_tests::ada;
+use locker_tests::{DAY, ada};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 
 use crate::bench::{Books, Desk, LATER};
+use crate::interleavings::{Script, input};
 
 /// Sends ten mails, each in a step; the first one waits for its gate.
 #[derive(Clone)]
@@ -88,6 +89,39 @@ async fn driver_of_a_deleted_workflow_leaves_no_step_behind() {
     let _ = driver.await.unwrap();
     assert_eq!(left(&desk).await, Vec::<String>::new());
     assert_eq!(code.books.entries(), ["mail 0"], "it sends no other mail");
+}
+
+/// The code reaches its wait only after the deletion. `again`: the key is in use again by then.
+#[tokio::test]
+async fn driver_of_a_deleted_workflow_leaves_no_wait_behind() {
+    for again in [false, true] {
+        let desk = Desk::new().await;
+        let code = Script::new(|flow, script| async move {
+            script.call();
+            drop(script.gate.acquire().await.unwrap());
+            flow.wait_for(Event::<u32>::named("paid"), DAY).await?;
+            Ok("done".to_owned())
+        });
+        let (workflows, _) = desk.machine();
+        let kept = Retention::For(Duration::from_secs(60));
+        let (drives, slow) = (code.clone(), desk.machine().0);
+        let driver =
+            tokio::spawn(async move { slow.start(&drives, "mails/1", &input()).retention(kept).run().await });
+        code.until(1).await;
+        assert_eq!(workflows.cancel("mails/1", 1, &ada()).await.unwrap(), Intervened::Done);
+        let completer = Completer::new(&workflows).register(code.clone());
+        desk.bench.clock.advance(LATER);
+        completer.run().await.unwrap();
+        desk.bench.clock.advance(LATER);
+        assert_eq!(Reaper::new(&completer).run().await.unwrap().deleted, 1);
+        if again {
+            drop(workflows.start(&code, "mails/1", &input()).enqueue().await.unwrap());
+        }
+        code.gate.add_permits(1);
+        let _ = driver.await.unwrap();
+        let events: Vec<_> = left(&desk).await.into_iter().filter(|item| item.contains("event/")).collect();
+        assert_eq!(events, [""; 0], "again: {again}");
+    }
 }
 
 #[tokio::test]

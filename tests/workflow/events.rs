@@ -353,6 +353,21 @@ async fn outcome_of_an_event_is_not_reported() {
     assert!(matches!(reported, Err(Error::Invalid(_))), "{reported:?}");
 }
 
+#[tokio::test]
+async fn event_that_no_code_waits_for_does_not_shorten_a_backoff() {
+    let desk = Desk::new().await;
+    let code = Script::new(|flow, _| async move {
+        flow.step("mail").run(async |_| Err::<(), _>(Failure::transient("503".to_owned()))).await?;
+        Ok(flow.wait_for(PAID, DAY).await?.unwrap_or_default())
+    });
+    let (workflows, _) = desk.machine();
+    drop(workflows.start(&code, "o/1", &input()).run().await.unwrap());
+    let due = desk.view("o/1").await.due();
+    assert!(due > desk.now());
+    assert_eq!(signal(&workflows, "e-1", "17").await, Signalled::Accepted);
+    assert_eq!(desk.view("o/1").await.due(), due);
+}
+
 /// A workflow whose compensation waits for an event.
 #[derive(Clone, Default)]
 struct Returned(Books);
@@ -370,7 +385,7 @@ impl Workflow for Returned {
     }
 
     async fn compensate(&self, flow: &Flow, it: Compensation) -> Result<Compensated, Failure> {
-        let came = flow.wait_for(CAME_BACK, DAY).await?;
+        let came = flow.wait_for(CAME_BACK, DAY).on_late(&"resend").await?;
         self.0.enter(format!("{} {came:?}", it.name()));
         Ok(Compensated::Done)
     }
@@ -384,9 +399,11 @@ async fn compensation_waits_for_an_event_of_its_own() {
         let (workflows, _) = desk.machine();
         assert_eq!(workflows.cancel("o/1", 1, &ada()).await.unwrap(), Intervened::Done);
         desk.settle(&code).await;
-        assert_eq!(desk.view("o/1").await.state(), State::Compensating, "it waits");
+        let view = desk.view("o/1").await;
+        assert_eq!(view.state(), State::Compensating, "it waits");
         let late = signal(&workflows, "e-1", "17").await;
         assert!(matches!(late, Signalled::Late { compensates: false, .. }), "the forward wait is closed");
+        assert_eq!(desk.view("o/1").await.due(), view.due(), "the compensation does not wait for it");
         if comes {
             let signalled = workflows.signal("o/1", CAME_BACK, &"yes".to_owned()).await.unwrap();
             assert_eq!(signalled, Signalled::Accepted, "and the wait of the compensation is open");

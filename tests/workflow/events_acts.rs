@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::bench::{Books, Desk, LATER};
 use crate::events::{Order, PAID, answer, begun, signal, stored};
+use crate::interleavings::{Script, input};
 use crate::plan::{fast, goes_on};
 
 fn console(desk: &Desk) -> Console {
@@ -513,6 +514,28 @@ async fn waits_are_shown_with_their_times() {
     let view = desk.view("several/1").await;
     assert_eq!((view.state(), view.waits()), (State::Completed, Vec::new()));
     assert_eq!(status(&desk).await.waiting.unwrap().at_least, 0);
+}
+
+#[tokio::test]
+async fn workflow_that_a_driver_has_is_listed_without_a_wait() {
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine();
+    let lists = workflows.clone();
+    let code = Script::new(move |flow, script| {
+        let lists = lists.clone();
+        async move {
+            let listed = lists.list(List::Unfinished).fetch().await.unwrap().items.remove(0);
+            script.books.enter(format!("{:?}", listed.waits_for.map(|on| on.name)));
+            flow.sleep("pause", DAY).await?;
+            Ok("done".to_owned())
+        }
+    });
+    drop(workflows.start(&code, "s/1", &input()).run().await.unwrap());
+    let listed = workflows.list(List::Unfinished).fetch().await.unwrap().items.remove(0);
+    assert_eq!(listed.waits_for.map(|on| on.name).as_deref(), Some("pause"));
+    desk.bench.clock.advance(DAY);
+    desk.settle(&code).await;
+    assert_eq!(code.books.entries(), ["None", "None"]);
 }
 
 #[tokio::test]

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
+use lock_token_testing::Fate;
 use locker::workflow::{Completer, Flow, List, Outcome, RetryPolicy, State, Stop, Unreached, Workflow};
 use locker::{Failure, Intervened};
 use locker_tests::ada;
@@ -77,6 +79,49 @@ async fn newer_code_takes_over_the_workflow_of_older_code() {
     desk.bench.clock.advance(LATER);
     let report = Completer::new(&workflows).register(old.clone()).run().await.unwrap();
     assert_eq!((report.claimed, old.0.entries().len()), (0, 0), "{report:?}");
+}
+
+/// Continues once as the next version of its key.
+#[derive(Clone)]
+struct Round<const VERSION: u32>(Books);
+
+impl<const VERSION: u32> Workflow for Round<VERSION> {
+    const NAME: &'static str = "round";
+    const VERSION: u32 = VERSION;
+    type Input = u32;
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, round: u32) -> Result<(), Stop> {
+        self.0.enter(format!("{round}"));
+        if round == 1 { Err(flow.continue_as_new(&2)) } else { Ok(()) }
+    }
+}
+
+/// The driver with newer code dies before each of its requests.
+#[tokio::test]
+async fn older_code_does_not_drive_what_newer_code_continued() {
+    let mut continued = false;
+    for n in 1.. {
+        let desk = Desk::new().await;
+        let (old, new) = (Round::<1>(Books::default()), Round::<2>(Books::default()));
+        let (slow, wire) = desk.machine();
+        wire.nth(n, Fate::HeldBefore);
+        let drive = tokio::spawn(async move { slow.start(&new, "r/1", &1).run().await });
+        while wire.held() == 0 && !drive.is_finished() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        if drive.is_finished() {
+            break;
+        }
+        drive.abort();
+        desk.bench.clock.advance(LATER);
+        let (workflows, _) = desk.machine();
+        Completer::new(&workflows).register(old.clone()).run().await.unwrap();
+        assert_eq!(old.0.entries(), [""; 0], "{n}");
+        let next = workflows.get("r/1", 2).await.unwrap();
+        continued |= next.is_some_and(|next| next.state() == State::Running && next.locked_by().is_none());
+    }
+    assert!(continued, "a driver died before it claimed the next version");
 }
 
 /// A branch that was added while workflows were unfinished.
