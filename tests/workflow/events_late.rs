@@ -368,3 +368,24 @@ async fn workflow_that_is_kept_is_checked_less_and_less_often() {
         assert_eq!((desk.view("o/1").await.due() - desk.now()).num_days(), days);
     }
 }
+
+/// No step is compensated, and the run that fails did not receive the event itself.
+#[tokio::test]
+async fn event_of_an_earlier_run_is_compensated_if_the_workflow_fails() {
+    let desk = Desk::new().await;
+    let code = Script::new(|flow, script| async move {
+        flow.wait_for(PAID, DAY).on_late(&"refund").await?;
+        if script.call() == 0 {
+            flow.step("mail").run(async |_| Err::<(), _>(Failure::transient("503".to_owned()))).await?;
+        }
+        Err(Stop::fail("no stock"))
+    });
+    let (workflows, _) = desk.machine();
+    drop(workflows.start(&code, "o/1", &input()).run().await.unwrap());
+    assert_eq!(signal(&workflows, "e-1", "17").await, Signalled::Accepted);
+    for _ in 0..3 {
+        desk.settle(&code).await;
+    }
+    assert_eq!(desk.view("o/1").await.state(), State::Failed);
+    assert_eq!(code.books.entries(), ["undo event:paid"]);
+}
