@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use locker::workflow::{
-    Compensated, Compensation, Flow, List, Reported, RetryPolicy, State, StepState, Stop, Workflow, Workflows,
+    Compensated, Compensation, Flow, List, Outcome, Reported, RetryPolicy, State, StepState, Stop, Workflow,
+    Workflows,
 };
 use locker::{Failure, Intervened};
 use locker_tests::ada;
 
 use crate::bench::{Books, Desk, LATER};
-use crate::interleavings::forever;
+use crate::interleavings::{Script, forever, input};
 
 /// A charge in doubt. Its refund drops a payment, or the payment is held.
 #[derive(Clone)]
@@ -207,4 +208,32 @@ async fn keyed_payment_that_starts_after_a_close_counts() {
     let view = desk.view("p/1").await;
     let steps: Vec<_> = view.steps().iter().map(|step| (step.name(), step.state())).collect();
     assert_eq!(desk.quarantine().await, ["p/1"], "{:?}: {steps:?}", view.state());
+}
+
+/// Two workflows have a step with the same key. It is in doubt for the first one.
+#[tokio::test]
+async fn close_leaves_a_step_in_doubt_to_the_workflow_that_started_it() {
+    let desk = Desk::new().await;
+    let code = Script::new(|flow, _| async move {
+        let doubt = async |_| Err::<(), _>(Failure::in_doubt("no reply".to_owned()));
+        let own = flow.once("own").retry(RetryPolicy::never());
+        let shared = flow.once("charge").key("card/1").retry(RetryPolicy::never());
+        if flow.key().as_str() == "r/1" {
+            shared.run(doubt).await?;
+        }
+        let (own, shared) = tokio::join!(own.run(doubt), flow.once("charge").key("card/1").run(doubt));
+        own.and(shared)?;
+        Ok("done".to_owned())
+    });
+    let (workflows, _) = desk.machine();
+    for key in ["r/1", "r/2"] {
+        let outcome = workflows.start(&code, key, &input()).run().await.unwrap();
+        assert!(matches!(outcome, Outcome::Quarantined(_)), "{key}: {outcome:?}");
+    }
+    let state = async || desk.view("r/1").await.steps()[0].state();
+    assert_eq!(state().await, StepState::Started);
+    desk.bench.clock.advance(LATER);
+    let closed = workflows.close(&desk.view("r/2").await, &ada()).await.unwrap();
+    assert_eq!(closed, Intervened::Done);
+    assert_eq!(state().await, StepState::Started);
 }
