@@ -315,6 +315,7 @@ pub(crate) fn count_event(name: &str, answer: Signalled) {
 }
 
 /// Counts events that became late at the end of their workflow.
+#[cfg(feature = "workflow")]
 pub(crate) fn count_left_events<'a>(events: impl IntoIterator<Item = &'a EventRecord>) {
     for event in events {
         let outcome = if event.cause == Some(LateCause::Failed) { "undone" } else { "unread" };
