@@ -565,12 +565,10 @@ async fn closed_workflow_does_not_return_a_payment_that_its_operator_saw() {
     assert_eq!(code.books.entries(), ["undo ship"]);
 }
 
-/// The provider of a map gives no replies.
-#[tokio::test]
-async fn workflow_with_many_steps_in_doubt_can_be_closed() {
-    let desk = Desk::new().await;
-    let code = Script::new(|flow, _| async move {
-        let items = (0..110).map(|id| (id, ()));
+/// Runs a map of this many charges whose provider gives no replies.
+pub(crate) async fn many_in_doubt(desk: &Desk, charges: u32) -> Script {
+    let code = Script::new(move |flow, _| async move {
+        let items = (0..charges).map(|id| (id, ()));
         flow.map("fund", items, 16, async |flow, ()| {
             let lost = async |_| Err::<(), _>(Failure::in_doubt("no reply".to_owned()));
             flow.once("charge").run(lost).await
@@ -578,9 +576,16 @@ async fn workflow_with_many_steps_in_doubt_can_be_closed() {
         .await?;
         Ok("done".to_owned())
     });
-    let outcome = ran(&desk, &code).await;
+    let outcome = ran(desk, &code).await;
     assert!(matches!(outcome, Outcome::Quarantined(_)), "{outcome:?}");
     desk.bench.clock.advance(LATER);
+    code
+}
+
+#[tokio::test]
+async fn workflow_with_many_steps_in_doubt_can_be_closed() {
+    let desk = Desk::new().await;
+    many_in_doubt(&desk, 110).await;
     let (workflows, _) = desk.machine();
     for part in 0..20 {
         let signalled = workflows.signal("r/1", PAID.part(part), &part).await.unwrap();

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use lock_token_testing::Fate;
 use locker::workflow::{Completer, Event, Outcome, Reaper, Signalled, State};
-use locker::{Failure, Intervened, Retention};
+use locker::{Intervened, Retention};
 use locker_tests::{DAY, ada};
 
-use crate::attacked_30::{completed, ran, state};
+use crate::attacked_30::{completed, many_in_doubt, ran, state};
 use crate::bench::{Desk, LATER};
 use crate::interleavings::{Script, input};
 
@@ -303,18 +303,7 @@ async fn receipts_are_deleted_with_their_workflow() {
 #[tokio::test]
 async fn close_of_many_steps_is_refused_if_the_workflow_changes() {
     let desk = Desk::new().await;
-    let code = Script::new(|flow, _| async move {
-        let items = (0..200).map(|id| (id, ()));
-        flow.map("fund", items, 16, async |flow, ()| {
-            let lost = async |_| Err::<(), _>(Failure::in_doubt("no reply".to_owned()));
-            flow.once("charge").run(lost).await
-        })
-        .await?;
-        Ok("done".to_owned())
-    });
-    let outcome = ran(&desk, &code).await;
-    assert!(matches!(outcome, Outcome::Quarantined(_)), "{outcome:?}");
-    desk.bench.clock.advance(LATER);
+    let code = many_in_doubt(&desk, 200).await;
     let (slow, wire) = desk.machine();
     let view = desk.view("r/1").await;
     wire.nth(2, Fate::HeldBefore);

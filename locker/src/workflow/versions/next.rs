@@ -78,7 +78,7 @@ impl Flow {
         Err(Error::Contended { verb: VERB, tries: ROUNDS }.into())
     }
 
-    /// Returns the next version, without its input.
+    /// Returns the next version, without its input and without what it continues.
     fn next_version(&self, input: &str) -> Result<NewWorkflow, StopKind> {
         let seen = self.header();
         let version = seen.key_version.saturating_add(1);
@@ -95,11 +95,7 @@ impl Flow {
             expected: seen.expected,
             retention: seen.retention,
             within: seen.within.clone(),
-            continues: Some(Continues {
-                first: seen.continues.unwrap_or(seen.key_version),
-                events: 0,
-                follows_waits: self.follows_waits(),
-            }),
+            continues: None,
         })
     }
 
@@ -139,10 +135,13 @@ impl Flow {
             Err(HeaderRefusal::Signalled) => return Ok(Wrote::Nothing),
             Err(_) => return Err(StopKind::Lost),
         };
-        let events = u32::try_from(moved.len()).unwrap_or(u32::MAX);
-        let follows_waits = self.follows_waits();
-        let continues = new.continues.map(|continues| Continues { events, follows_waits, ..continues });
-        let next = Header::started(NewWorkflow { continues, ..new.clone() }, context.stamp());
+        let continues = Continues {
+            first: seen.continues.unwrap_or(seen.key_version),
+            events: u32::try_from(moved.len()).unwrap_or(u32::MAX),
+            follows_waits: self.follows_waits(),
+        };
+        let next = NewWorkflow { continues: Some(continues), ..new.clone() };
+        let next = Header::started(next, context.stamp());
         let mut headers = vec![(Some(&seen), ended.clone()), (None, next.clone())];
         if let Some(first) = &first {
             // The first version exists: no operator can delete it, and the reaper keeps it while
