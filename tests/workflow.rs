@@ -141,6 +141,8 @@ mod request;
 mod resume;
 #[path = "workflow/retry.rs"]
 mod retry;
+#[path = "workflow/reused_versions.rs"]
+mod reused_versions;
 #[path = "workflow/rule.rs"]
 mod rule;
 #[path = "workflow/seat_and_wallet.rs"]

@@ -128,10 +128,14 @@ impl Context {
             // A version in between names only the next version. The first version names the latest.
             let version = header.continues.unwrap_or(next);
             let workflow = name::partition(&header.key(), version);
-            match Box::pin(self.store().read_header(&workflow, until)).await? {
-                // The key of a first version that was deleted may be used again.
-                Some(next) if header.continues.is_none() || next.created <= header.created => header = next,
-                Some(_) | None => return Ok(None),
+            // The key of a version that was deleted may be used again.
+            let is_its = |next: &Header| match header.continues {
+                None => next.continues == Some(header.key_version),
+                Some(_) => next.created <= header.created,
+            };
+            match Box::pin(self.store().read_header(&workflow, until)).await?.filter(is_its) {
+                Some(next) => header = next,
+                None => return Ok(None),
             }
         }
         Err(Error::Contended { verb: "find the latest version of the workflow", tries: ROUNDS })
