@@ -136,6 +136,49 @@ async fn skip_of_a_late_event_leaves_out_its_compensation() {
     assert!(late(&desk).await.is_empty());
 }
 
+/// An operator closes the workflow with an accepted event that its code cannot read.
+#[tokio::test]
+async fn event_that_a_close_left_unread_is_skipped_after_the_end() {
+    let (desk, code) = (Desk::new().await, Order::default());
+    begun(&desk, &code).await;
+    assert!(desk.machine().0.signal("o/1", Event::<u64>::named("paid"), &17).await.unwrap().is_stored());
+    desk.settle(&code).await;
+    let closed = desk.machine().0.close(&desk.view("o/1").await, &ada()).await.unwrap();
+    assert_eq!(closed, Intervened::Done);
+    assert_eq!(late_causes(&desk).await, ["not read before the end"]);
+    act(&desk, Act::skip().step("event:paid")).await;
+    assert!(late(&desk).await.is_empty());
+    assert_eq!(desk.view("o/1").await.state(), State::Cancelled);
+}
+
+/// Between the look at a closed workflow and the skip, another event makes the workflow due again,
+/// with both compensations.
+#[tokio::test]
+async fn skip_is_refused_after_a_closed_workflow_is_due_again() {
+    let desk = Desk::new().await;
+    let code = Script::new(|flow, script| async move {
+        if script.call() > 0 {
+            flow.step("not a name").run(async |_| Ok(())).await?;
+        }
+        let wait = |part: &str| flow.wait_for(PAID.part(part), 3 * DAY).on_late(&"refund").into_future();
+        let (one, other) = tokio::join!(wait("a"), wait("b"));
+        one.and(other)?;
+        Ok("paid".to_owned())
+    });
+    let (workflows, _) = desk.machine();
+    drop(workflows.start(&code, "o/1", &input()).run().await.unwrap());
+    let paid = async |part| workflows.signal("o/1", PAID.part(part), &"17".to_owned()).await.unwrap();
+    assert_eq!(paid("a").await, Signalled::Accepted);
+    desk.settle(&code).await;
+    let closed = workflows.close(&desk.view("o/1").await, &ada()).await.unwrap();
+    assert_eq!(closed, Intervened::Done);
+    let seen = part(&desk, "o/1").await;
+    let late = paid("b").await;
+    assert!(matches!(late, Signalled::Late { compensates: true, .. }), "{late:?}");
+    let skip = Act::skip().step("event:paid#a");
+    assert_eq!(console(&desk).act(&seen, &skip, &ada()).await.unwrap(), Intervened::Changed);
+}
+
 /// Its refund waits for the end of the test; or its code does, after the time of its wait.
 #[derive(Clone, Default)]
 struct Slow(std::sync::Arc<tokio::sync::Notify>, bool);

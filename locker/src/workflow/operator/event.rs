@@ -231,7 +231,10 @@ impl Workflows {
         }
         let act = is_owed.then_some(OperatorAct::Dismiss);
         let deed = Deed::of_step(Resolution::Skipped, event, Some(view.state().as_str()));
-        self.on_event(seen, view, (EventAct::Dismiss { by: by.clone() }, act), deed, by)
+        let skipped = self.on_event(seen, view, (EventAct::Dismiss { by: by.clone() }, act), deed, by)?;
+        // Another late event may make a closed workflow due again, with this compensation.
+        let depends = skipped.header.is_none() && view.is_owed();
+        Some(Prepared { depends, ..skipped })
     }
 
     /// Replaces the value of an event that the code has not read and cannot read.

@@ -202,7 +202,8 @@ impl Workflows {
     /// # Cost
     ///
     /// Of an event: 1 transaction of the event and its audit record, 4 write units and 2 for the
-    /// index; 2 and 2 more for the workflow, if a compensation was to run.
+    /// index; 2 and 2 more for the workflow, if a compensation was to run. Of an event with a
+    /// compensation whose workflow was closed: 2 more write units.
     pub async fn skip_step(&self, seen: &View, step: &str, operator: &Operator) -> Result<Intervened, Error> {
         self.intervene(seen, WorkflowAct::SkipStep { step }, operator).await
     }

@@ -10,7 +10,7 @@ use crate::core::name;
 use crate::core::token::record::Intervention;
 use crate::core::token::resolution::Resolution;
 use crate::core::workflow::audit::{Deed, WorkflowAudit};
-use crate::core::workflow::event::{EventAct, EventRecord, Signalled, fitting};
+use crate::core::workflow::event::{EventAct, EventRecord, MOST_RECORDS, Signalled, fitting};
 use crate::core::workflow::header::{Header, HeaderEvent, NewWorkflow, OperatorAct};
 use crate::core::workflow::step::{StepEvent, StepKind, StepRecord, StepState};
 use crate::error::Error;
@@ -20,8 +20,6 @@ use crate::store::{Over, Written};
 use crate::workflow::workflows::Workflows;
 
 const CANCEL: &str = "cancel the workflow";
-/// The most steps that one transaction cancels.
-const MOST_STEPS: usize = 90;
 
 /// An act of an operator on a workflow that exists.
 #[derive(Debug, Clone, Copy)]
@@ -62,6 +60,8 @@ pub(crate) struct Prepared<'a> {
     pub(super) verb: &'static str,
     /// `None`: the workflow stays as it is.
     pub(super) header: Option<Header>,
+    /// The act is refused if the workflow has changed, although the act leaves it as it is.
+    pub(super) depends: bool,
     pub(super) steps: Changes<'a>,
     pub(super) events: EventChanges<'a>,
     /// The answer to an event that is given.
@@ -75,7 +75,15 @@ pub(super) type EventChanges<'a> = Vec<(Option<&'a EventRecord>, EventRecord)>;
 impl Prepared<'_> {
     /// Only the audit record.
     pub(super) const fn of(verb: &'static str, audit: WorkflowAudit) -> Self {
-        Self { verb, header: None, steps: Vec::new(), events: Vec::new(), answer: None, audit }
+        Self {
+            verb,
+            header: None,
+            depends: false,
+            steps: Vec::new(),
+            events: Vec::new(),
+            answer: None,
+            audit,
+        }
     }
 
     /// The answer to an event that is given.
@@ -246,8 +254,8 @@ impl Workflows {
         // A transaction takes 100 items. Steps beyond the first 90 are cancelled first, in
         // transactions that also check that the workflow is as the operator saw it. If such a
         // transaction is refused, the operator reads the workflow and closes it again.
-        let first = prepared.steps.split_off(prepared.steps.len().min(MOST_STEPS));
-        for steps in first.chunks(MOST_STEPS) {
+        let first = prepared.steps.split_off(prepared.steps.len().min(MOST_RECORDS));
+        for steps in first.chunks(MOST_RECORDS) {
             let steps = steps.iter().map(|(seen, next)| Over::Step(*seen, next.clone()));
             let steps: Vec<_> = steps.chain([Over::Unchanged(&seen.header)]).collect();
             let written = context.store().change_together(verb, &steps, &[], None, until);
@@ -261,7 +269,8 @@ impl Workflows {
         let headers: Vec<_> = prepared.header.into_iter().map(|next| (Some(&seen.header), next)).collect();
         let steps = prepared.steps.into_iter().map(|(seen, next)| Over::Step(seen, next));
         let events = prepared.events.into_iter().map(|(seen, next)| Over::Event(seen, next));
-        let records: Vec<_> = steps.chain(events).collect();
+        let unchanged = prepared.depends.then_some(Over::Unchanged(&seen.header));
+        let records: Vec<_> = steps.chain(events).chain(unchanged).collect();
         let changed = context.store().change_together(verb, &records, &headers, audit, until);
         let intervened = Intervened::of(verb, &Box::pin(changed).await?)?;
         if intervened == Intervened::Done {

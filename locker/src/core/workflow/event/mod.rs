@@ -24,7 +24,7 @@ pub use signal::Signalled;
 pub(crate) use identity::Identity;
 pub(crate) use receipt::{EventReceipt, Former, receipt_places};
 pub(crate) use signal::{Decision, Met, Read, Signal};
-pub(crate) use transition::{EventAct, EventRefusal, NewWait, Reached, fitting, owes};
+pub(crate) use transition::{EventAct, EventRefusal, MOST_RECORDS, NewWait, Reached, fitting, owes};
 
 /// The state of an event from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

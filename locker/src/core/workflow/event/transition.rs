@@ -169,17 +169,20 @@ impl EventRecord {
     }
 }
 
+/// The most steps and events that one transaction writes, next to the header and the audit record.
+/// DynamoDB takes 100 items.
+pub(crate) const MOST_RECORDS: usize = 90;
+
 /// Returns how many of these events, from the first event, fit into the transaction that ends a
 /// workflow. `others`: the number of its other items, without the header and the audit record.
 pub(crate) fn fitting<'a>(events: impl IntoIterator<Item = &'a EventRecord>, others: usize) -> usize {
-    // DynamoDB takes 100 items and 4 MB in one transaction.
-    const MOST: usize = 90;
+    // DynamoDB takes 4 MB in one transaction.
     const MOST_BYTES: usize = 3 * 1024 * 1024;
     let ends = events.into_iter().scan(0, |sum, event| {
         *sum += event.bytes();
         Some(*sum)
     });
-    ends.take(MOST.saturating_sub(others)).take_while(|end| *end <= MOST_BYTES).count()
+    ends.take(MOST_RECORDS.saturating_sub(others)).take_while(|end| *end <= MOST_BYTES).count()
 }
 
 /// Returns whether one of these events has a compensation that must run.
