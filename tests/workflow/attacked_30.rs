@@ -279,6 +279,29 @@ async fn large_unread_events_do_not_hold_the_end() {
     }
 }
 
+/// A transaction takes 100 items, and each event that moves is 2 items.
+#[tokio::test]
+async fn at_most_45_unread_events_move_to_the_next_version() {
+    for count in [45, 46] {
+        let (desk, code) = (Desk::new().await, twice());
+        let (workflows, _) = desk.machine();
+        drop(workflows.start(&code, "r/1", &input()).enqueue().await.unwrap());
+        for part in 0..count {
+            let signalled = workflows.signal("r/1", PAID.part(part), &part).await.unwrap();
+            assert_eq!(signalled, Signalled::Accepted);
+        }
+        desk.settle(&code).await;
+        match workflows.outcome::<Script>("r/1").fetch().await.unwrap() {
+            Some(Outcome::Completed(_)) if count == 45 => {}
+            Some(Outcome::Quarantined(why)) if count == 46 => {
+                assert!(why.starts_with("the code has not read 46 events of "), "{why}");
+                assert_eq!(state(&desk, 2).await, None);
+            }
+            other => panic!("{count}: {other:?}"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn workflow_with_many_unread_events_can_be_closed() {
     let desk = Desk::new().await;

@@ -131,6 +131,33 @@ async fn event_before_the_next_wait_is_late_for_the_former_one() {
     assert_eq!(state(&desk, 1).await, Some(State::Continued));
 }
 
+/// The event comes between the end of its wait and the end of the version.
+#[tokio::test]
+async fn late_event_is_compensated_before_the_workflow_continues() {
+    let desk = Desk::new().await;
+    let sender = desk.machine().0;
+    let code = Script::new(move |flow, script| {
+        let sender = sender.clone();
+        async move {
+            if flow.key_version() == 1 {
+                let paid = flow.wait_for(PAID, DAY).on_late(&"refund").await?;
+                assert_eq!(paid, None);
+                let late = sender.signal("r/1", PAID, &100).id("e-1").await.unwrap();
+                script.books.enter(format!("{late:?}"));
+                return Err(flow.continue_as_new(&input()));
+            }
+            script.books.enter("2");
+            Ok("done".to_owned())
+        }
+    });
+    drop(ran(&desk, &code).await);
+    desk.bench.clock.advance(2 * DAY);
+    desk.settle(&code).await;
+    assert_eq!(completed(&desk).await, "done");
+    let entries = ["Late { compensates: true }", "undo event:paid", "Duplicate", "2"];
+    assert_eq!(code.books.entries(), entries);
+}
+
 #[tokio::test]
 async fn late_event_reaches_its_wait_over_two_versions() {
     let desk = Desk::new().await;
