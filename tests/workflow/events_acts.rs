@@ -235,6 +235,41 @@ async fn event_is_not_skipped_once_its_compensation_has_begun() {
     assert_eq!(workflows.acts("o/1").await.unwrap().len(), 0);
 }
 
+/// The refund of its event may or may not have happened.
+#[derive(Clone)]
+struct Doubtful;
+
+impl Workflow for Doubtful {
+    const NAME: &'static str = "order";
+    type Input = ();
+    type Output = String;
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<String, Stop> {
+        Ok(flow.wait_for(PAID, 3 * DAY).on_late(&"refund").await?.unwrap_or_default())
+    }
+
+    async fn compensate(
+        &self,
+        _: &Flow,
+        _: locker::workflow::Compensation,
+    ) -> Result<locker::workflow::Compensated, locker::Failure> {
+        Err(locker::Failure::needs_operator("the provider does not know".to_owned()))
+    }
+}
+
+#[tokio::test]
+async fn event_is_not_skipped_while_its_compensation_is_held() {
+    let desk = Desk::new().await;
+    begun(&desk, &Doubtful).await;
+    desk.bench.clock.advance(3 * DAY);
+    desk.settle(&Doubtful).await;
+    assert!(signal(&desk.machine().0, "e-1", "17").await.is_stored());
+    desk.settle(&Doubtful).await;
+    assert_eq!(desk.quarantine().await, ["o/1"]);
+    let because = refused(&desk, &Act::skip().step("event:paid")).await.because;
+    assert!(because.ends_with("has begun: decide about the step compensation-late:event:paid"), "{because}");
+}
+
 #[tokio::test]
 async fn event_is_not_skipped_while_a_driver_may_compensate_it() {
     let (desk, code) = (Desk::new().await, Slow(std::sync::Arc::default(), true));

@@ -213,6 +213,34 @@ async fn later_wait_replaces_a_former_one_also_without_a_compensation() {
     assert_eq!(code.books.entries(), ["1: None", "2: Some(100)", "3: Some(100)"]);
 }
 
+/// The second version waits in vain as well, and declares no compensation.
+#[tokio::test]
+async fn event_after_a_wait_without_a_compensation_is_read_by_the_next() {
+    let desk = Desk::new().await;
+    let code = Script::new(|flow, script| async move {
+        match flow.key_version() {
+            1 => drop(flow.wait_for(PAID, DAY).on_late(&"refund").await?),
+            2 => drop(flow.wait_for(PAID, DAY).await?),
+            _ => {
+                flow.sleep("nap", 9 * DAY).await?;
+                script.books.enter(format!("3: {:?}", flow.wait_for(PAID, DAY).await?));
+                return Ok("done".to_owned());
+            }
+        }
+        Err(flow.continue_as_new(&input()))
+    });
+    drop(ran(&desk, &code).await);
+    for _ in 0..2 {
+        desk.bench.clock.advance(2 * DAY);
+        desk.settle(&code).await;
+    }
+    assert_eq!(state(&desk, 3).await, Some(State::Running));
+    assert_eq!(paid(&desk, "e-1").await, Signalled::Accepted);
+    desk.bench.clock.advance(10 * DAY);
+    desk.settle(&code).await;
+    assert_eq!(code.books.entries(), ["3: Some(100)"]);
+}
+
 /// A sender is held before it stores a late event. Meanwhile the next version waits in vain as well.
 #[tokio::test]
 async fn late_event_leaves_the_receipt_of_a_later_wait_as_it_is() {
