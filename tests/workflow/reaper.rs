@@ -194,6 +194,9 @@ async fn killed_at_every_exchange_it_resumes_where_it_was() {
         }
         let left = sorts(&desk, &key).await;
         assert!(left.len() == 1 && left[0].starts_with("~ledger/"), "killed at {n}: {left:?}");
+        let items = desk.items().await;
+        let ledger = items.iter().find(|item| item["workflow"].as_s().unwrap() == &key).unwrap();
+        assert_eq!(ledger["state"].as_s().unwrap(), "completed", "killed at {n}");
         n += 1;
         if ended {
             break;
