@@ -76,17 +76,12 @@ impl Flow {
         end: &DriverAct,
     ) -> Result<(Vec<(EventRecord, EventRecord)>, bool), Unwritten> {
         let context = self.context();
-        let (ending, has_ended) = {
-            let header = self.lock_header();
-            (header.ending, header.ended.is_some())
-        };
+        let has_ended = self.lock_header().ended.is_some();
         let undoes = match end {
             DriverAct::Fail { .. } => true,
             // The first end decided about what the code had received: an operator may have closed
             // the workflow.
-            DriverAct::EndCompensated => {
-                !has_ended && !matches!(ending, Some(State::Completed | State::Continued))
-            }
+            DriverAct::EndCompensated => !has_ended,
             _ => false,
         };
         let leave = EventAct::Leave { undoes };
