@@ -13,7 +13,7 @@ use locker_tests::{Wire, ada};
 
 use crate::bench::price_of;
 use crate::consumer::the_dead;
-use crate::post::{MINUTE, Post};
+use crate::post::{Letters, MINUTE, Post};
 
 /// Commits one message for each pair of topic and subject.
 async fn commit(post: &Post, workflows: &Workflows, all: impl IntoIterator<Item = (&str, String)>) {
@@ -170,4 +170,56 @@ async fn large_messages_queued_after_a_dead_one_cost_nothing() {
     let (requests, units) = bill(&wire);
     println!("h17: {requests} requests, {units} units");
     assert!(units <= 10.0, "{units} units for nothing");
+}
+
+/// Commits five older messages. While their target refuses them, they confirm that it is down.
+async fn confirm(post: &Post, workflows: &Workflows) {
+    commit(post, workflows, subjects("down", 5)).await;
+    post.desk.bench.clock.advance(Duration::from_secs(1));
+}
+
+/// Runs a relay that works on one subject at a time. Returns the messages that it sent, the ones
+/// that wait, and the ones whose target is down.
+async fn counted(post: &Post) -> [usize; 3] {
+    post.desk.bench.clock.advance(MINUTE);
+    post.calls.always(CallFate::Refused);
+    let done = relay(post).0.concurrency(1).run().await.unwrap();
+    assert!(done.finished, "{done:?}");
+    [done.sent, done.waiting, done.target_down]
+}
+
+/// A page of a subject has 50 messages, and a page of a list has 100.
+#[tokio::test(start_paused = true)]
+async fn skipped_messages_beyond_a_page_are_counted() {
+    for count in [60, 130] {
+        let post = Post::new().await;
+        let (workflows, _) = post.desk.machine();
+        confirm(&post, &workflows).await;
+        let ones = |topic, count| (0..count).map(move |_| (topic, "mixed".to_owned()));
+        let mixed = ones("sent", 3).chain(ones("down", count)).chain(ones("sent", 1));
+        commit(&post, &workflows, mixed).await;
+        assert_eq!(counted(&post).await, [3, 5, count + 1]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn skipped_messages_beyond_a_page_of_a_workflow_are_counted() {
+    let post = Post::new().await;
+    let (workflows, _) = post.desk.machine();
+    confirm(&post, &workflows).await;
+    let mut letters = vec![("down", Some("a")); 60];
+    letters.push(("sent", Some("b")));
+    workflows.start(&Letters(letters), ("letters", 1), &()).run().await.unwrap();
+    assert_eq!(counted(&post).await, [1, 5, 60]);
+}
+
+/// The target is down because their first message was refused.
+#[tokio::test(start_paused = true)]
+async fn messages_after_a_refused_message_are_not_counted_as_skipped() {
+    let post = Post::new().await;
+    let (workflows, _) = post.desk.machine();
+    commit(&post, &workflows, subjects("down", 4)).await;
+    post.desk.bench.clock.advance(Duration::from_secs(1));
+    commit(&post, &workflows, (0..130).map(|_| ("down", "last".to_owned()))).await;
+    assert_eq!(counted(&post).await, [0, 5, 0]);
 }

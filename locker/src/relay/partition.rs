@@ -1,6 +1,6 @@
 //! The due messages of one workflow.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::iter;
 use std::time::Duration;
 
@@ -34,13 +34,15 @@ const TOGETHER: usize = 10;
 pub(super) struct Partition {
     pub(super) workflow: String,
     from: Option<Item>,
-    /// Subjects that wait.
-    ended: BTreeSet<String>,
+    /// Subjects that wait, each with its reason.
+    ended: BTreeMap<String, Row>,
+    /// Whether the rest was not read because the target of its subject is down.
+    pub(super) is_down: bool,
 }
 
 impl Partition {
     pub(super) const fn of(workflow: String) -> Self {
-        Self { workflow, from: None, ended: BTreeSet::new() }
+        Self { workflow, from: None, ended: BTreeMap::new(), is_down: false }
     }
 }
 
@@ -55,18 +57,21 @@ pub(super) struct Sender<'a> {
 }
 
 /// The outcome of messages of a subject that were sent in a row.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Row {
     /// All that were begun were sent; there may be more.
     Sent,
     /// The subject waits.
     Ends,
+    /// The subject waits because its target is down.
+    Down,
 }
 
 impl Sender<'_> {
     /// Sends the messages on the next page of a partition.
     pub(super) async fn relay(&self, partition: &mut Partition) -> Turn<RelayReport> {
         let mut done = RelayReport::default();
-        let (workflow, ended) = (&partition.workflow, &mut partition.ended);
+        let Partition { workflow, ended, .. } = partition;
         let until = self.context.until(self.ends);
         let read = self.context.store().read_messages(workflow, partition.from.take(), until);
         let (messages, next) = match Box::pin(read).await {
@@ -78,18 +83,26 @@ impl Sender<'_> {
                 return Turn::done(done);
             }
         };
-        let queues = by_subject(messages);
-        let queues = queues.into_iter().filter(|(subject, _)| !ended.contains(subject));
-        let parts = queues.map(|(subject, queue)| async {
-            let (part, row) = self.relay_subject(queue).await;
-            (part, matches!(row, Row::Ends).then_some(subject))
-        });
-        for (part, subject) in join_all(parts).await {
-            done.add(part);
-            ended.extend(subject);
+        let read = self.skipped.places(&messages);
+        let mut parts = Vec::new();
+        for (subject, queue) in by_subject(messages) {
+            match ended.get(&subject) {
+                None => parts.push(async move { (self.relay_subject(queue).await, subject) }),
+                Some(Row::Down) => done.target_down += self.skipped.count(self.due_in(&queue)),
+                Some(_) => {}
+            }
         }
+        for ((part, row), subject) in join_all(parts).await {
+            done.add(part);
+            if row != Row::Sent {
+                ended.insert(subject, row);
+            }
+        }
+        // The other messages of the page were sent, or wait for another reason.
+        self.skipped.leave(read);
         // Messages queued after a waiting message are not read.
         let is_over = !ended.is_empty() && is_of_one_subject(workflow);
+        partition.is_down = is_over && ended.values().any(|row| *row == Row::Down);
         let then = if self.context.is_past(self.ends) {
             Then::Cut
         } else if next.is_none() || is_over {
@@ -128,7 +141,7 @@ impl Sender<'_> {
             // The others wait for the outcome of a probe until it is dropped.
             let Some(_pass) = pass else {
                 done.target_down += self.skipped.count(iter::once(&head).chain(self.due_in(&queue)));
-                return (done, Row::Ends);
+                return (done, Row::Down);
             };
             let by = self.context.settings().owner.clone();
             let taken = match change(self.context, &head, LetterAct::Take { by, lease: LEASE }).await {
@@ -142,8 +155,9 @@ impl Sender<'_> {
                     return (done, Row::Ends);
                 }
             };
-            if let Row::Ends = self.send_row(taken, target, &mut queue, &mut done).await {
-                return (done, Row::Ends);
+            let row = self.send_row(taken, target, &mut queue, &mut done).await;
+            if row != Row::Sent {
+                return (done, row);
             }
         }
         (done, Row::Sent)
@@ -204,6 +218,7 @@ impl Sender<'_> {
                 ahead = match self.batcher.send_row(to, row, is_in_doubt, until).await {
                     Ok(all) => all.into(),
                     Err(why) => {
+                        ended = Row::Ends;
                         match why {
                             NotBegun::TooLate => done.taken_elsewhere += 1,
                             NotBegun::IsDown => {
@@ -212,15 +227,15 @@ impl Sender<'_> {
                                 let first = was_due.then_some(&message);
                                 done.target_down +=
                                     self.skipped.count(first.into_iter().chain(self.due_in(queue)));
+                                ended = Row::Down;
                             }
                             NotBegun::IsOver => {}
                             NotBegun::HasExpired => {
                                 if self.drop_expired(&message, done).await {
-                                    break;
+                                    ended = Row::Sent;
                                 }
                             }
                         }
-                        ended = Row::Ends;
                         break;
                     }
                 };

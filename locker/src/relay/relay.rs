@@ -62,8 +62,9 @@ pub struct RelayReport {
     /// Workflows and subjects whose messages could not be read, written or deleted, or whose write
     /// has an unknown outcome. Messages that are still stored are sent again.
     pub failed: usize,
-    /// Due messages that this run skipped because their target is down, each counted once. A later
-    /// run sends them.
+    /// Due messages that this run skipped because their target, or that of an earlier message of
+    /// their subject, is down. Each is counted once. Messages that wait for a message in `waiting`
+    /// are not counted. A later run sends them.
     pub target_down: usize,
     /// Due messages whose topic has no route here, by topic. They are not changed.
     pub unknown: BTreeMap<String, usize>,

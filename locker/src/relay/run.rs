@@ -11,7 +11,7 @@ use crate::core::message::letter::MessageState;
 use crate::core::rounds::{Entry, Kind};
 use crate::core::time;
 use crate::error::Error;
-use crate::session::due_work::{Counts, DueWork, Lists, Page, Pool, RunReport, Turn, Work};
+use crate::session::due_work::{Counts, DueWork, Lists, Page, Pool, RunReport, Then, Turn, Work};
 use crate::store::{Layout, Positions};
 
 /// Nothing is begun so shortly before the deadline. A target has half of it to reply.
@@ -104,7 +104,11 @@ impl Work for Sends<'_> {
             let counts = RelayReport { target_down, ..RelayReport::default() };
             return Turn { is_work: false, ..Turn::done(counts) };
         }
-        Box::pin(self.sender.relay(partition)).await
+        let mut turn = Box::pin(self.sender.relay(partition)).await;
+        if !matches!(turn.then, Then::Again) {
+            turn.counts.target_down += self.seen.end(partition, &self.sender);
+        }
+        turn
     }
 
     async fn abandon(&self, due: &Due) -> RelayReport {

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::kept::listed;
-use super::partition::Sender;
+use super::partition::{Partition, Sender};
 use super::relay::RelayReport;
 use crate::core::message::letter::Letter;
 use crate::core::message::outlook::{Outlook, Stuck, Way};
@@ -17,12 +17,22 @@ pub(super) struct Seen(Mutex<Listing>);
 
 struct Listing {
     stuck: Stuck,
-    /// For each partition that has or had its turn, the rows of each target.
-    partitions: HashMap<String, BTreeMap<usize, Vec<Place>>>,
+    /// The partitions that have or had their turns.
+    partitions: HashMap<String, Progress>,
 }
 
-/// The due messages of a run whose target is down. Each message is counted once, although a row of
-/// the index and a read of its partition may both contain it.
+/// The progress of a partition.
+enum Progress {
+    /// It has its turns. Its rows are counted after them, since a turn may send their messages.
+    Open(BTreeMap<usize, Vec<Place>>),
+    /// The rest of it was not read because the target of its subject is down.
+    Down,
+    /// It was read to its end, or up to a message that waits for another reason.
+    Read,
+}
+
+/// The due messages of a run that were read, or whose target is down. Each message is counted once,
+/// although a row of the index and a read of its partition may both contain it.
 #[derive(Default)]
 pub(super) struct Skipped {
     places: Mutex<HashSet<Place>>,
@@ -32,7 +42,7 @@ pub(super) struct Skipped {
 /// The digest of the place of a message. It is short, because an outage may delay a million
 /// messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Place(u64);
+pub(super) struct Place(u64);
 
 impl Skipped {
     fn place(&self, partition: &str, item: &str) -> Place {
@@ -48,8 +58,17 @@ impl Skipped {
 
     /// Returns how many of these messages are not counted yet.
     pub(super) fn count<'a>(&self, messages: impl IntoIterator<Item = &'a Letter>) -> usize {
+        self.count_places(self.places(messages))
+    }
+
+    pub(super) fn places<'a>(&self, messages: impl IntoIterator<Item = &'a Letter>) -> Vec<Place> {
         let place = |message: &Letter| self.place(&message.at.workflow, &message.at.item);
-        self.count_places(messages.into_iter().map(place))
+        messages.into_iter().map(place).collect()
+    }
+
+    /// Leaves these messages uncounted, unless they are counted already.
+    pub(super) fn leave(&self, places: Vec<Place>) {
+        self.count_places(places);
     }
 }
 
@@ -75,19 +94,24 @@ impl Seen {
         let mut listing = self.listing();
         let Some(message) = listed(row) else { return false };
         let place = sender.skipped.place(message.partition, message.item);
-        match (listing.stuck.outlook(message, way), target) {
-            (Outlook::Send, Some(target)) => {
-                let is_new = !listing.partitions.contains_key(&row.key);
-                let targets = listing.partitions.entry(row.key.clone()).or_default();
-                targets.entry(target).or_default().push(place);
-                return is_new;
-            }
-            (Outlook::NoRoute, _) => {
+        let outlook = listing.stuck.outlook(message, way);
+        match (outlook, target, listing.partitions.get_mut(&row.key)) {
+            (Outlook::NoRoute, ..) => {
                 *counts.unknown.entry(topic.to_owned()).or_default() += 1;
                 listing.stuck.add(message);
             }
-            (Outlook::Down, _) => counts.target_down += sender.skipped.count_places([place]),
-            (Outlook::Blocked | Outlook::Send, _) => {}
+            (Outlook::Send | Outlook::Down, Some(target), Some(Progress::Open(rows))) => {
+                rows.entry(target).or_default().push(place);
+            }
+            (Outlook::Send, Some(target), None) => {
+                let rows = BTreeMap::from([(target, vec![place])]);
+                listing.partitions.insert(row.key.clone(), Progress::Open(rows));
+                return true;
+            }
+            (Outlook::Send | Outlook::Down, _, Some(Progress::Down)) | (Outlook::Down, _, None) => {
+                counts.target_down += sender.skipped.count_places([place]);
+            }
+            _ => {}
         }
         false
     }
@@ -96,11 +120,23 @@ impl Seen {
     /// were not counted yet. A later row with another target gives the partition another turn.
     pub(super) fn skip(&self, partition: &str, sender: &Sender<'_>) -> Option<usize> {
         let mut listing = self.listing();
-        let rows = listing.partitions.get(partition)?;
+        let Progress::Open(rows) = listing.partitions.get(partition)? else { return None };
         if !rows.keys().all(|target| sender.batcher.is_down(*target)) {
             return None;
         }
-        let rows = listing.partitions.remove(partition)?;
+        let Progress::Open(rows) = listing.partitions.remove(partition)? else { return None };
         Some(sender.skipped.count_places(rows.into_values().flatten()))
+    }
+
+    /// Ends the turns of a partition. Returns how many of its messages were listed, but not read
+    /// because the target of their subject is down.
+    pub(super) fn end(&self, partition: &Partition, sender: &Sender<'_>) -> usize {
+        let progress = if partition.is_down { Progress::Down } else { Progress::Read };
+        match self.listing().partitions.insert(partition.workflow.clone(), progress) {
+            Some(Progress::Open(rows)) if partition.is_down => {
+                sender.skipped.count_places(rows.into_values().flatten())
+            }
+            _ => 0,
+        }
     }
 }
