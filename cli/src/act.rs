@@ -1,12 +1,12 @@
 //! An act on one record: a dry run with an id, or the act on the record with that id.
 
-use locker::operator::{About, Act, Part, Refusal, Unless, Verb};
-use locker::{Intervened, Operator};
+use locker::operator::{About, Act, Console, Meaning, Part, Refusal, Unless, Verb};
+use locker::{Error, Intervened, Operator};
 use serde_json::json;
 
 use crate::connection::Connection;
 use crate::exit::Exit;
-use crate::options::{Output, Seen};
+use crate::options::{Differs, Output, Seen, compare};
 use crate::output;
 use crate::token::process;
 
@@ -22,6 +22,37 @@ pub(crate) struct One<'a> {
     pub(crate) operator: &'a Operator,
 }
 
+/// What a call for an act on one record came to.
+pub(crate) enum Called {
+    /// Nothing was written. An operator who saw this id may act.
+    DryRun { meaning: Meaning, id: String },
+    /// The rule refuses the act.
+    Refused(Refusal),
+    /// The operator saw another record, or another act.
+    Differs(Differs),
+    /// The act was written, or the record changed meanwhile.
+    Ran { meaning: Meaning, intervened: Intervened },
+}
+
+/// The protocol of an act on one record: without the id that the operator `saw`, a dry run.
+pub(crate) async fn call(
+    console: &Console,
+    (part, act): (&Part, &Act),
+    operator: &Operator,
+    saw: Option<&str>,
+) -> Result<Called, Error> {
+    let meaning = match console.check(part, act) {
+        Ok(meaning) => meaning,
+        Err(refusal) => return Ok(Called::Refused(refusal)),
+    };
+    let id = act.id(&part.revision(), operator);
+    match saw.map(|saw| compare(saw, &id)) {
+        None => Ok(Called::DryRun { meaning, id }),
+        Some(Err(differs)) => Ok(Called::Differs(differs)),
+        Some(Ok(())) => Ok(Called::Ran { meaning, intervened: console.act(part, act, operator).await? }),
+    }
+}
+
 impl One<'_> {
     /// Acts on the record, or prints a dry run and returns its exit.
     ///
@@ -31,13 +62,17 @@ impl One<'_> {
     /// [`Exit::CHANGED`] if the record is not as it was seen.
     pub(crate) async fn act(&self, part: &Part, act: &Act) -> Result<Acted, Exit> {
         let console = self.connection.console().await?;
-        let meaning = console.check(part, act).map_err(|refusal| self.refused(part, act, &refusal))?;
-        let id = act.id(&part.revision(), self.operator);
-        if !self.seen.is(&id, self.said, &self.look)? {
-            return Ok(Acted::DryRun(self.dry_run(act, &meaning.effect, &meaning.unknown, &id)));
+        match call(&console, (part, act), self.operator, self.seen.id()).await? {
+            Called::DryRun { meaning, id } => {
+                Ok(Acted::DryRun(self.dry_run(act, &meaning.effect, &meaning.unknown, &id)))
+            }
+            Called::Refused(refusal) => Err(self.refused(part, act, &refusal)),
+            Called::Differs(differs) => Err(self.seen.refused(differs, self.said, &self.look)),
+            Called::Ran { meaning, intervened } => {
+                meaning.unknown.iter().for_each(output::say);
+                Ok(Acted::Ran(intervened))
+            }
         }
-        meaning.unknown.iter().for_each(output::say);
-        Ok(Acted::Ran(console.act(part, act, self.operator).await?))
     }
 
     fn refused(&self, part: &Part, act: &Act, refusal: &Refusal) -> Exit {

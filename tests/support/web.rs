@@ -45,6 +45,55 @@ impl Reply {
     }
 }
 
+/// A form of a page: where it is sent, and its fields with their values.
+#[derive(Debug)]
+pub struct Form {
+    action: String,
+    fields: Vec<(String, String)>,
+}
+
+impl Form {
+    /// Sets a field, which replaces its value.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.fields.retain(|(named, _)| named != name);
+        self.fields.push((name.to_owned(), value.to_owned()));
+        self
+    }
+}
+
+impl Reply {
+    /// The form of the page that is sent to this path, as a browser fills it in: with hidden fields,
+    /// chosen buttons and default values.
+    #[must_use]
+    #[track_caller]
+    pub fn form(&self, action: &str) -> Form {
+        let all = self.body.split("<form").skip(1).filter_map(|rest| rest.split("</form>").next());
+        let is_it = |form: &&str| {
+            form.split_once(" action=\"")
+                .is_some_and(|(_, path)| path.split(['"', '?']).next() == Some(action))
+        };
+        let form = all.filter(is_it).next();
+        let form = form.unwrap_or_else(|| panic!("no form for {action} in {}", self.body));
+        let inputs = form.split("<input").skip(1).filter_map(|rest| rest.split('>').next());
+        let attribute = |tag: &str, name: &str| {
+            let value = tag.split(&format!(" {name}=\"")).nth(1)?.split('"').next()?;
+            Some(unescaped(value))
+        };
+        let is_sent = |tag: &&str| {
+            let is_choice = tag.contains("type=\"radio\"") || tag.contains("type=\"checkbox\"");
+            !is_choice || tag.contains(" checked")
+        };
+        let field = |tag| Some((attribute(tag, "name")?, attribute(tag, "value").unwrap_or_default()));
+        let action = attribute(form, "action").expect("an address");
+        Form { action, fields: inputs.filter(is_sent).filter_map(field).collect() }
+    }
+}
+
+fn unescaped(text: &str) -> String {
+    text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
+}
+
 impl Web {
     /// Starts a console, and does not enter it. `log` gets its standard error.
     #[must_use]
@@ -113,6 +162,15 @@ impl Web {
     #[must_use]
     pub fn get(&self, path: &str) -> Reply {
         self.ask("GET", path, &[("host", &self.host), ("cookie", &self.cookie)], "")
+    }
+
+    /// Sends a form of this console, as the browser does.
+    #[must_use]
+    pub fn send(&self, form: &Form) -> Reply {
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(&form.fields).finish();
+        let origin = format!("http://{}", self.host);
+        let headers = [("host", self.host.as_str()), ("cookie", &self.cookie), ("origin", &origin)];
+        self.ask("POST", &form.action, &headers, &body)
     }
 
     /// What the terminal shows.

@@ -44,12 +44,41 @@ impl Apply {
 
 /// The plan as the audit shows it: with the operator who applies it. If another one made it, the
 /// reason names the maker.
-fn applied_by(mut plan: Plan, by: String) -> Plan {
+pub(crate) fn applied_by(mut plan: Plan, by: String) -> Plan {
     if plan.by != by {
         plan.reason = format!("{}; planned by {}", plan.reason, plan.by);
         plan.by = by;
     }
     plan
+}
+
+/// What came of a plan.
+pub(crate) struct Applied {
+    pub(crate) report: ApplyReport,
+    /// The file that has a line for each result.
+    pub(crate) results: PathBuf,
+    /// The error because of which a result is not in the file.
+    pub(crate) unwritten: Option<Exit>,
+}
+
+/// Applies a plan that was stored, and adds each result to the file beside it, before `each` gets
+/// it.
+pub(crate) async fn run(
+    console: &Console,
+    path: &Path,
+    (plan, options): (&Plan, &ApplyOptions),
+    mut each: impl FnMut(&Acted),
+) -> Result<Applied, Exit> {
+    let mut results = Results::beside(path, plan)?;
+    let mut unwritten = None;
+    let each = |outcome: &Acted| {
+        unwritten = unwritten.take().or(results.add(outcome).err());
+        each(outcome);
+        if unwritten.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let report = console.apply(plan, options, each).await?;
+    let unwritten = unwritten.or(results.sync().err());
+    Ok(Applied { report, results: results.path().to_owned(), unwritten })
 }
 
 /// Applies a plan that was stored. `again`: the command that continues it.
@@ -63,30 +92,27 @@ pub(super) async fn apply(
     let Kept { plan, options, .. } = kept;
     let stop = on_interrupt(again.to_owned())?;
     begin(&plan);
-    let mut results = Results::beside(path, &plan)?;
-    let (all, mut told, mut unwritten, mut left) = (plan.items.len(), 0, None, Vec::new());
+    let (all, mut told, mut left) = (plan.items.len(), 0, Vec::new());
     let each = |outcome: &Acted| {
         told += 1;
-        unwritten = unwritten.take().or(results.add(outcome).err());
         left.extend(as_it_is(outcome));
         progress(told, all, outcome);
-        if unwritten.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let options = ApplyOptions { stop, ..options };
-    let report = console.apply(&plan, &options, each).await?;
+    let Applied { report, results, unwritten } = run(console, path, (&plan, &options), each).await?;
     output::end_line();
     left.iter().take(NAMED).for_each(output::say);
     if left.len() > NAMED {
         let more = left.len() - NAMED;
-        output::say(format_args!("and {more} more: see {}", results.path().display()));
+        output::say(format_args!("and {more} more: see {}", results.display()));
     }
     if output == Output::Json {
         output::json(&json!({ "plan": plan.id, "report": report }));
     }
-    if let Some(error) = unwritten.or(results.sync().err()) {
+    if let Some(error) = unwritten {
         return Err(error);
     }
-    let mut said = format!("{} ({})", said(&report), results.path().display());
+    let mut said = format!("{} ({})", said(&report), results.display());
     if !plan.complete {
         said.push_str("; there may be more: the lists were not read to their end");
     }
@@ -131,7 +157,20 @@ fn as_it_is(outcome: &Acted) -> Option<String> {
     }
 }
 
-fn said(report: &ApplyReport) -> String {
+/// The name of a record whose act failed or is unknown, and the error.
+fn failure(outcome: &Acted) -> Option<String> {
+    let error = outcome.error.as_ref()?;
+    let is_one = matches!(outcome.done, Done::Failed | Done::Unknown);
+    is_one.then(|| format!("{}: {error}", print::name(&outcome.work)))
+}
+
+/// Why the act on a record is not done.
+#[cfg(feature = "console")]
+pub(crate) fn not_done(outcome: &Acted) -> Option<String> {
+    as_it_is(outcome).or_else(|| failure(outcome))
+}
+
+pub(crate) fn said(report: &ApplyReport) -> String {
     let mut parts = vec![format!("{} done", report.done)];
     let counts = [
         (report.done_before, "of them before"),
@@ -151,9 +190,7 @@ fn said(report: &ApplyReport) -> String {
 
 /// Draws a bar on a terminal. Elsewhere, prints each failure.
 fn progress(told: usize, all: usize, outcome: &Acted) {
-    if !output::bar(told, all)
-        && let (Done::Failed | Done::Unknown, Some(error)) = (outcome.done, &outcome.error)
-    {
-        output::say(format_args!("{}: {error}", print::name(&outcome.work)));
+    if !output::bar(told, all) {
+        failure(outcome).iter().for_each(output::say);
     }
 }

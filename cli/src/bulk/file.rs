@@ -23,24 +23,27 @@ const SYNC_EVERY: Duration = Duration::from_secs(1);
 /// How long the plan of a dry run is kept.
 const KEPT_FOR: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
+/// The mode of a plan that only its user can read.
+const PRIVATE: u32 = 0o600;
+
 /// A plan, its tables, and the options of its application.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Kept {
-    pub(super) place: String,
+pub(crate) struct Kept {
+    pub(crate) place: String,
     /// The shards of the index that were read. The audit of the plan is in the same shards.
-    pub(super) shards: u16,
-    pub(super) limit: usize,
-    pub(super) options: ApplyOptions,
-    pub(super) plan: Plan,
+    pub(crate) shards: u16,
+    pub(crate) limit: usize,
+    pub(crate) options: ApplyOptions,
+    pub(crate) plan: Plan,
 }
 
 /// The directory of the plans of dry runs. Only its user can read it.
-pub(super) struct Store(PathBuf);
+pub(crate) struct Store(PathBuf);
 
 impl Store {
     /// `$XDG_STATE_HOME/locker/plans`, or `~/.local/state/locker/plans`.
-    pub(super) fn of_user() -> Result<Self, Exit> {
+    pub(crate) fn of_user() -> Result<Self, Exit> {
         let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let state = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
         let none = "there is no place for the plan: set HOME or XDG_STATE_HOME, or name a file with `locker plan --out FILE`";
@@ -52,7 +55,7 @@ impl Store {
     }
 
     /// Reads the plan of a dry run of this user.
-    pub(super) fn read(&self, id: &str) -> Result<(PathBuf, Kept), Exit> {
+    pub(crate) fn read(&self, id: &str) -> Result<(PathBuf, Kept), Exit> {
         let path = self.path(id)?;
         if !path.exists() {
             let said = format!("no dry run of yours has the id {id}; run the command without --seen");
@@ -64,7 +67,7 @@ impl Store {
     }
 
     /// The file of the plan with this id.
-    pub(super) fn path(&self, id: &str) -> Result<PathBuf, Exit> {
+    pub(crate) fn path(&self, id: &str) -> Result<PathBuf, Exit> {
         if id.len() != 8 || !id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             let said = format!(
                 "{id:?} is no id of a dry run: it has 8 hexadecimal digits; run the command without --seen"
@@ -110,8 +113,15 @@ impl Kept {
         Self { place, shards, limit, options, plan }
     }
 
+    /// Stores the plan of a dry run under its id, and removes old plans.
+    pub(crate) fn keep(&self) -> Result<(), Exit> {
+        let store = Store::of_user()?;
+        store.remove_old();
+        self.write(&store.path(&self.plan.id)?, PRIVATE)
+    }
+
     /// Refuses a plan for other tables, or for another number of shards.
-    pub(super) fn is_for(&self, connection: &Connection) -> Result<(), Exit> {
+    pub(crate) fn is_for(&self, connection: &Connection) -> Result<(), Exit> {
         let (place, shards) = (&connection.place, connection.settings.shards);
         let differs = if self.place != *place {
             format!("the plan is for {}, and this is {place}", self.place)

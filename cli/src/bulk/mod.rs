@@ -4,7 +4,7 @@
 mod apply;
 mod file;
 mod plan;
-mod print;
+pub(crate) mod print;
 mod stop;
 
 use std::path::PathBuf;
@@ -14,6 +14,9 @@ use locker::operator::{Act, ApplyOptions, Console, Filter, Plan as Planned};
 use serde_json::json;
 
 pub(crate) use apply::Apply;
+#[cfg(feature = "console")]
+pub(crate) use apply::{Applied, applied_by, not_done, run, said};
+pub(crate) use file::{Kept, Store};
 pub(crate) use plan::Plan;
 
 use crate::connection::Connection;
@@ -21,10 +24,6 @@ use crate::exit::Exit;
 use crate::hint::Hint;
 use crate::options::Output;
 use crate::{act, output};
-use file::{Kept, Store};
-
-/// The mode of a plan that only its user can read.
-const PRIVATE: u32 = 0o600;
 /// The mode of a plan for a second reader. The umask of the user may restrict it.
 const SHARED: u32 = 0o644;
 
@@ -71,8 +70,7 @@ impl Request {
                 format!("{} exists and may be a plan that was applied; name another file", path.display());
             return Err(Exit::say(Exit::USAGE, said));
         }
-        let mut plan = console.plan(self.filter.clone(), self.act.clone(), &self.operator).await?;
-        plan.items.truncate(self.limit);
+        let plan = self.plan(console).await?;
         if output == Output::Table {
             print::plan(&plan, &self.options);
         }
@@ -83,11 +81,9 @@ impl Request {
             return Err(nothing(&plan));
         }
         let id = plan.id.clone();
-        let kept = Kept::new(connection, self.limit, self.options.clone(), plan);
+        let kept = self.kept(connection, plan);
         let Some(path) = &self.out else {
-            let store = Store::of_user()?;
-            store.remove_old();
-            kept.write(&store.path(&id)?, PRIVATE)?;
+            kept.keep()?;
             if output == Output::Json {
                 output::json(&json!({ "seen": id, "place": kept.place, "plan": kept.plan }));
             }
@@ -99,6 +95,18 @@ impl Request {
         }
         let line = again(connection, path);
         Ok(Exit::say(Exit::DRY_RUN, format!("nothing was changed. To do this, run {line}")))
+    }
+
+    /// Makes the plan. Nothing is written.
+    pub(crate) async fn plan(&self, console: &Console) -> Result<Planned, Exit> {
+        let mut plan = console.plan(self.filter.clone(), self.act.clone(), &self.operator).await?;
+        plan.items.truncate(self.limit);
+        Ok(plan)
+    }
+
+    /// The plan with its tables and options, as a file stores it.
+    pub(crate) fn kept(&self, connection: &Connection, plan: Planned) -> Kept {
+        Kept::new(connection, self.limit, self.options.clone(), plan)
     }
 
     /// Refuses an argument that differs from that of the dry run.
@@ -131,13 +139,13 @@ impl Request {
 }
 
 /// The command that applies the plan in a file, or continues it.
-fn again(connection: &Connection, path: &std::path::Path) -> String {
+pub(crate) fn again(connection: &Connection, path: &std::path::Path) -> String {
     Hint::Apply(&path.display().to_string()).on(connection)
 }
 
 /// Returns the exit of a plan without records. Lists that were not read to their end may contain
 /// records.
-fn nothing(plan: &Planned) -> Exit {
+pub(crate) fn nothing(plan: &Planned) -> Exit {
     if plan.complete {
         return Exit::say(Exit::NOT_FOUND, "nothing would be changed, so there is no plan");
     }

@@ -29,8 +29,8 @@ pub(super) fn plan(plan: &Plan, options: &ApplyOptions) {
     output::print(format_args!("applied at: {}", pace(options)));
     if !plan.items.is_empty() {
         records(plan, now);
-        causes(plan);
-        effects(plan);
+        print_causes(plan);
+        print_effects(plan);
     }
     left_out(plan);
     let more = plan.found.saturating_sub(plan.items.len() + plan.left_out.len());
@@ -45,7 +45,7 @@ pub(super) fn plan(plan: &Plan, options: &ApplyOptions) {
 }
 
 /// The rate, and the conditions that stop the run.
-fn pace(options: &ApplyOptions) -> String {
+pub(crate) fn pace(options: &ApplyOptions) -> String {
     let mut pace = format!("{} per second", options.per_second);
     if options.canary > 0 {
         pace.push_str(&format!("; canary {}", options.canary));
@@ -74,39 +74,44 @@ fn records(plan: &Plan, now: chrono::DateTime<chrono::Utc>) {
 }
 
 /// The name of a record. A message has the id that `locker ls messages` prints.
-pub(super) fn name(work: &Work) -> String {
+pub(crate) fn name(work: &Work) -> String {
     match work {
         Work::Message { .. } => format!("message {}", work.short_id()),
         _ => work.to_text(),
     }
 }
 
-/// Prints each distinct cause with its count. If there are too many, prints each kind of cause,
-/// without ids.
-fn causes(plan: &Plan) {
-    let mut causes = plan.causes();
-    if causes.len() > CAUSES {
-        causes = plan.causes_without_ids();
-    }
+/// Each distinct cause with its count. If there are too many, each kind of cause, without ids.
+pub(crate) fn causes(plan: &Plan) -> Vec<(String, usize)> {
+    let causes = plan.causes();
+    if causes.len() > CAUSES { plan.causes_without_ids() } else { causes }
+}
+
+fn print_causes(plan: &Plan) {
     output::print("");
     output::print("Causes:");
-    for (cause, count) in &causes {
+    for (cause, count) in &causes(plan) {
         let cause = if cause.is_empty() { "none is known" } else { cause };
         output::print(format_args!("  {count}  {cause}"));
     }
 }
 
-fn effects(plan: &Plan) {
-    let mut effects: BTreeMap<&str, usize> = BTreeMap::new();
+/// Each distinct effect, and each fact that is unknown, with its count.
+pub(crate) fn effects(plan: &Plan) -> (BTreeMap<&str, usize>, BTreeMap<&str, usize>) {
+    let (mut effects, mut unknown): (BTreeMap<&str, usize>, BTreeMap<&str, usize>) = Default::default();
     plan.items.iter().for_each(|item| *effects.entry(shape(&item.effect)).or_default() += 1);
-    output::print("");
-    output::print("Each of them:");
-    for (effect, count) in effects {
-        output::print(format_args!("  {count}  {}", effect));
-    }
-    let mut unknown: BTreeMap<&str, usize> = BTreeMap::new();
     for fact in plan.items.iter().flat_map(|item| &item.unknown) {
         *unknown.entry(fact).or_default() += 1;
+    }
+    (effects, unknown)
+}
+
+fn print_effects(plan: &Plan) {
+    output::print("");
+    output::print("Each of them:");
+    let (effects, unknown) = effects(plan);
+    for (effect, count) in effects {
+        output::print(format_args!("  {count}  {}", effect));
     }
     for (fact, count) in unknown {
         output::print(format_args!("  {count}  unknown: {}", fact));

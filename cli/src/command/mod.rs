@@ -200,6 +200,15 @@ fn stock_and_added(registry: &Registry) -> clap::Command {
 }
 
 /// The command line of the stock command.
+/// The help about a verb, in one line. `group`: `workflow` or `dead`.
+#[cfg(feature = "console")]
+pub(crate) fn about(group: Option<&str>, verb: &str) -> String {
+    let command = CommandLine::command();
+    let verbs = group.map_or(Some(&command), |group| command.find_subcommand(group));
+    let verb = verbs.and_then(|verbs| verbs.find_subcommand(verb));
+    verb.and_then(clap::Command::get_about).map(ToString::to_string).unwrap_or_default()
+}
+
 #[cfg(test)]
 pub(crate) fn stock() -> clap::Command {
     command(&Registry::new())

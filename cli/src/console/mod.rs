@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `access.rs` | who may use it: secret, cookie, host, origin, headers |
 //! | `server.rs` | where it listens, its routes, and what each page reads |
+//! | `runs.rs` | the plans that it applies, with their progress |
 //! | `pages/` | the pages: each calls the library's [`Console`](locker::operator::Console) and draws HTML |
 //! | `assets/` | one style sheet and one script |
 //!
@@ -12,6 +13,7 @@
 
 mod access;
 mod pages;
+mod runs;
 mod server;
 mod used;
 
@@ -22,6 +24,7 @@ use clap::Args;
 use serde_json::json;
 pub use server::WebConsole;
 
+use crate::bulk::{self, Store};
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::options::{By, Output};
@@ -37,6 +40,10 @@ pub(crate) struct Serve {
     #[arg(long)]
     no_data: bool,
 
+    /// Add acts to the pages: each as a dry run first, with your reason.
+    #[arg(long)]
+    allow_changes: bool,
+
     #[command(flatten)]
     by: By,
 }
@@ -44,18 +51,27 @@ pub(crate) struct Serve {
 impl Serve {
     pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
         let web = WebConsole::open(connection, self.port).await?.shown_to(self.by.name(), !self.no_data);
-        let address = web.address()?;
+        let web = if self.allow_changes { web.allow_changes() } else { web };
+        let (address, runs) = (web.address()?, web.runs());
         match output {
             Output::Json => drop(output::json_line(&json!({ "address": address }))),
             Output::Table => output::print(format_args!("open {address}")),
         }
-        output::say(
-            "the address is valid once, and for five minutes; the console only reads; stop it with Ctrl-C",
-        );
+        let may = if self.allow_changes { "its pages have acts" } else { "the console only reads" };
+        output::say(format_args!(
+            "the address is valid once, and for five minutes; {may}; stop it with Ctrl-C"
+        ));
         tokio::select! {
             served = web.serve() => served?,
             _ = tokio::signal::ctrl_c() => output::end_line(),
         }
+        for (id, _) in runs.under_way() {
+            let again = bulk::again(connection, &Store::of_user()?.path(&id)?);
+            output::say(format_args!(
+                "the plan {id} is stopped when the acts under way have ended; to continue it: {again}"
+            ));
+        }
+        runs.stop().await;
         Ok(Exit::quiet(Exit::OK))
     }
 }

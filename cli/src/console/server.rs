@@ -12,6 +12,7 @@ use aws_sdk_dynamodb::operation::get_item::GetItemOutput;
 use aws_sdk_dynamodb::operation::query::QueryOutput;
 use aws_sdk_dynamodb::types::ConsumedCapacity;
 use axum::Router;
+use axum::body::to_bytes;
 use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware::from_fn_with_state;
@@ -22,7 +23,8 @@ use locker::operator::Console;
 use tokio::net::TcpListener;
 
 use super::access::{Gate, Token, guard};
-use super::pages::{self, Page};
+use super::pages::{self, Page, Visit};
+use super::runs::Runs;
 use super::{params, used};
 use crate::connection::Connection;
 use crate::exit::Exit;
@@ -40,6 +42,10 @@ pub(super) struct Desk {
     pub(super) viewer: String,
     /// Whether inputs, results and bodies may be shown.
     pub(super) shows_data: bool,
+    /// Whether the pages have acts.
+    pub(super) may_change: bool,
+    /// The plans that are applied.
+    pub(super) runs: Arc<Runs>,
 }
 
 impl Desk {
@@ -48,14 +54,22 @@ impl Desk {
         Ok(self.connection.console().await?.deadline(self.until()))
     }
 
-    pub(super) fn until(&self) -> DateTime<Utc> {
+    fn until(&self) -> DateTime<Utc> {
         output::now() + PATIENCE
+    }
+
+    /// Refuses what writes, if the console only reads.
+    pub(super) fn allows_changes(&self) -> Result<(), Exit> {
+        let said =
+            "this console only reads: start it with --allow-changes, or paste the command line of an act";
+        if self.may_change { Ok(()) } else { Err(Exit::say(Exit::SETUP, said)) }
     }
 }
 
 /// The web console of a connection, which listens on loopback.
 ///
-/// Everything is read with the credentials of the connection. Nothing is written.
+/// Everything is read with the credentials of the connection. Nothing is written, except by an act
+/// of an operator if changes are [allowed](Self::allow_changes).
 #[must_use = "a console answers nothing until it is served"]
 pub struct WebConsole {
     listeners: Vec<TcpListener>,
@@ -81,13 +95,29 @@ impl WebConsole {
     pub async fn open(connection: &Connection, port: u16) -> Result<Self, Exit> {
         let (listeners, port) = listen(port).await?;
         let connection = metered(connection)?;
-        let desk = Desk { connection, viewer: output::operator(), shows_data: true };
+        let desk = Desk {
+            connection,
+            viewer: output::operator(),
+            shows_data: true,
+            may_change: false,
+            runs: Arc::default(),
+        };
         Ok(Self { listeners, gate: Arc::new(Gate::new(port)?), desk })
     }
 
     /// Sets the operator who looks, and whether inputs, results and bodies may be shown.
     pub(super) fn shown_to(self, viewer: String, shows_data: bool) -> Self {
         Self { desk: Desk { viewer, shows_data, ..self.desk }, ..self }
+    }
+
+    /// Adds the acts of operators to the pages.
+    pub fn allow_changes(self) -> Self {
+        Self { desk: Desk { may_change: true, ..self.desk }, ..self }
+    }
+
+    /// The plans that it applies.
+    pub(super) fn runs(&self) -> Arc<Runs> {
+        Arc::clone(&self.desk.runs)
     }
 
     /// Returns a first address for a browser. It contains a secret: it is valid once, and for five
@@ -141,31 +171,31 @@ fn router(gate: Arc<Gate>, desk: Arc<Desk>) -> Router {
     Router::new().fallback_service(routes).layer(from_fn_with_state(gate, guard))
 }
 
-/// All pages. A page reads; none of them writes.
+/// All pages. A page that is asked for by GET reads; only the forms write.
 async fn answer(State(desk): State<Arc<Desk>>, request: Request) -> Response {
-    if request.method() != Method::GET && request.method() != Method::HEAD {
-        return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD")]).into_response();
-    }
-    let (path, asked) = (request.uri().path().to_owned(), params(request.uri()));
+    let (path, mut asked) = (request.uri().path().to_owned(), params(request.uri()));
     match path.as_str() {
         "/style.css" => return asset("text/css; charset=utf-8", include_str!("assets/style.css")),
         "/script.js" => return asset("text/javascript; charset=utf-8", include_str!("assets/script.js")),
         _ => {}
     }
     let token = request.extensions().get::<Token>().map(|token| token.0.clone()).unwrap_or_default();
-    drop(request);
+    let is_form = match *request.method() {
+        Method::GET | Method::HEAD => false,
+        Method::POST if desk.may_change => true,
+        _ => return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD")]).into_response(),
+    };
+    let body = request.into_body();
+    if is_form {
+        // The guard has read it, and bounded it.
+        let form = to_bytes(body, usize::MAX).await.unwrap_or_default();
+        asked.extend(form_urlencoded::parse(&form).into_owned());
+    }
     let page = async {
-        let page = match path.as_str() {
-            "/" => pages::attention(&desk).await,
-            "/group" => pages::group(&desk, &asked).await,
-            "/workflow" => pages::workflow(&desk, &asked).await,
-            "/workflow/data" => pages::workflow_data(&desk, &asked).await,
-            "/token" => pages::token(&desk, &asked).await,
-            "/token/data" => pages::token_data(&desk, &asked).await,
-            "/find" => pages::find(&desk, &asked).await,
-            "/audit" => pages::audit(&desk, &asked).await,
-            "/health" => pages::health(&desk).await,
-            _ => Err(Exit::say(Exit::NOT_FOUND, "there is no such page; begin with Needs attention")),
+        let page = if is_form {
+            changed(&path, &Visit { desk: &desk, asked: &asked, token: &token }).await
+        } else {
+            shown(&path, &Visit { desk: &desk, asked: &asked, token: &token }).await
         };
         match page {
             Ok(page) => page,
@@ -174,6 +204,42 @@ async fn answer(State(desk): State<Arc<Desk>>, request: Request) -> Response {
         .into_response(&desk, &token)
     };
     used::measured(page).await
+}
+
+/// The pages. None of them writes.
+async fn shown(path: &str, visit: &Visit<'_>) -> Result<Page, Exit> {
+    let Visit { desk, asked, .. } = visit;
+    match path {
+        "/" => pages::attention(desk).await,
+        "/group" => pages::group(desk, asked).await,
+        "/doubt" => pages::doubt(desk).await,
+        "/workflows" => pages::workflows(desk).await,
+        "/workflow" => pages::workflow(desk, asked).await,
+        "/workflow/data" => pages::workflow_data(desk, asked).await,
+        "/token" => pages::token(desk, asked).await,
+        "/token/data" => pages::token_data(desk, asked).await,
+        "/messages" => pages::messages(desk).await,
+        "/message" => pages::message(desk, asked).await,
+        "/message/data" => pages::message_data(desk, asked).await,
+        "/find" => pages::find(desk, asked).await,
+        "/audit" => pages::audit(desk, asked).await,
+        "/health" => pages::health(desk).await,
+        "/act" => pages::act_form(visit).await,
+        "/plan/new" => pages::plan_form(visit).await,
+        "/plan" => pages::plan(visit).await,
+        _ => Err(Exit::say(Exit::NOT_FOUND, "there is no such page; begin with Needs attention")),
+    }
+}
+
+/// The forms. The rules of access have checked where each comes from.
+async fn changed(path: &str, visit: &Visit<'_>) -> Result<Page, Exit> {
+    match path {
+        "/act" => pages::act(visit).await,
+        "/plan" => pages::make_plan(visit).await,
+        "/plan/apply" => pages::apply_plan(visit).await,
+        "/plan/stop" => pages::stop_plan(visit).await,
+        _ => Err(Exit::say(Exit::NOT_FOUND, "there is no such form; begin with Needs attention")),
+    }
 }
 
 fn asset(kind: &'static str, text: &'static str) -> Response {

@@ -9,6 +9,8 @@ mod which;
 
 use clap::Subcommand;
 use locker::operator::Act;
+#[cfg(feature = "console")]
+pub(crate) use show::{body_elsewhere, facts};
 
 use crate::connection::Connection;
 use crate::exit::Exit;

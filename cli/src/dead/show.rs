@@ -61,7 +61,8 @@ pub(super) fn to_json(message: &Message, content: bool) -> Value {
     })
 }
 
-fn print(message: &Message, content: bool, connection: &Connection) {
+/// The facts of a message, without its body.
+pub(crate) fn facts(message: &Message) -> Vec<(&'static str, String)> {
     let now = output::now();
     let when = |at| format!("{}  ({})", output::time(at), output::relative(at, now));
     let state = message.state().as_str();
@@ -99,19 +100,28 @@ fn print(message: &Message, content: bool, connection: &Connection) {
         rows.push(("acted on by", format!("{}  {}", operator.by.clone(), when(operator.at))));
         rows.push(("who said", operator.reason.clone()));
     }
-    let bytes = message.body().len();
-    rows.push(if message.body_at() == Some("queue") {
-        ("body", "in its queue".to_owned())
-    } else if message.body_at() == Some("claim") {
-        ("body", format!("in the claim-check store of its consumer: {}", message.body()))
-    } else if content {
-        ("body", message.body().to_owned())
-    } else {
-        ("body", format!("{bytes} bytes; --content prints them"))
+    rows
+}
+
+/// Where the body is, if it is not in the table.
+pub(crate) fn body_elsewhere(message: &Message) -> Option<String> {
+    match message.body_at() {
+        Some("queue") => Some("in its queue".to_owned()),
+        Some("claim") => Some(format!("in the claim-check store of its consumer: {}", message.body())),
+        _ => None,
+    }
+}
+
+fn print(message: &Message, content: bool, connection: &Connection) {
+    let mut rows = facts(message);
+    let body = body_elsewhere(message).unwrap_or_else(|| match content {
+        true => message.body().to_owned(),
+        false => format!("{} bytes; --content prints them", message.body().len()),
     });
+    rows.push(("body", body));
     output::print(output::table(None, rows.into_iter().map(|(name, value)| [name.to_owned(), value])));
     output::print("");
-    let choices = message.choices(now);
+    let choices = message.choices(output::now());
     if choices.is_empty() {
         output::print("No act is possible now.");
         return;

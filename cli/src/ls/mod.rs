@@ -8,6 +8,9 @@ use locker::operator::{Filter, Part};
 use locker::workflow::List;
 use locker::{TokenState, Work};
 
+#[cfg(feature = "console")]
+pub(crate) use rows::{place, waits};
+
 use crate::connection::{Connection, Tables};
 use crate::exit::Exit;
 use crate::hint::Hint;

@@ -96,7 +96,7 @@ fn of_workflow(it: &Match, list: List, workflow: &Summary) -> [String; 12] {
 }
 
 /// `event:paid since 2h, until in 3d (+2)`.
-fn waits(on: &Awaited, others: u32) -> String {
+pub(crate) fn waits(on: &Awaited, others: u32) -> String {
     let now = output::now();
     let (since, until) = (output::relative(on.since, now), output::relative(on.until, now));
     let others = if others == 0 { String::new() } else { format!(" (+{others})") };
@@ -132,7 +132,7 @@ fn of_message(it: &Match) -> [String; 9] {
 
 /// The workflow that committed a message, or the subject of its outbox. A received message is
 /// stored under a digest, which means nothing to a reader.
-fn place(it: &Match) -> String {
+pub(crate) fn place(it: &Match) -> String {
     match (&it.name, it.work.key().strip_prefix("locker outbox ")) {
         (Some(_), _) => "-".to_owned(),
         (None, Some(subject)) => subject.to_owned(),

@@ -20,8 +20,10 @@ pub(crate) use duration::{Kept, duration};
 pub(crate) use moment::moment;
 pub(crate) use operator::{Act, By};
 pub(crate) use place::Place;
+#[cfg(feature = "console")]
+pub(crate) use result::json_in_form;
 pub(crate) use result::{result, value};
-pub(crate) use seen::Seen;
+pub(crate) use seen::{Differs, Seen, compare};
 pub(crate) use select::{Needs, Selection};
 
 /// Apart from the options of one verb.

@@ -10,23 +10,28 @@ use crate::exit::Exit;
 
 /// Reads the value of `--result`.
 pub(crate) fn result(text: &str) -> Result<Value, Exit> {
-    read("--result", text)
+    read("--result", "as in --result '\"sent\"'", text)
 }
 
 /// Reads the value of `--value`.
 pub(crate) fn value(text: &str) -> Result<Value, Exit> {
-    read("--value", text)
+    read("--value", "as in --value '\"sent\"'", text)
 }
 
-fn read(option: &str, text: &str) -> Result<Value, Exit> {
+/// Reads the result, or the value of an event, in a form of the console.
+#[cfg(feature = "console")]
+pub(crate) fn json_in_form(text: &str) -> Result<Value, Exit> {
+    read("the text", "as in \"sent\"", text)
+}
+
+/// `example`: how a string is typed.
+fn read(name: &str, example: &str, text: &str) -> Result<Value, Exit> {
     serde_json::from_str::<Unambiguous>(text).map(|read| read.0).map_err(|error| {
-        let advice = if error.is_data() {
-            "name each member once".to_owned()
-        } else {
-            format!("a string needs quotes, as in {option} '\"sent\"'")
+        let (what, advice) = match error.is_data() {
+            true => ("is not clear", "name each member once".to_owned()),
+            false => ("is not JSON", format!("a string needs quotes, {example}")),
         };
-        let what = if error.is_data() { "is not clear" } else { "is not JSON" };
-        Exit::say(Exit::USAGE, format!("{option} {what}: {error}; {advice}"))
+        Exit::say(Exit::USAGE, format!("{name} {what}: {error}; {advice}"))
     })
 }
 

@@ -13,27 +13,55 @@ pub(crate) struct Seen {
     id: Option<String>,
 }
 
+/// How a record, or an act on it, differs from what an operator saw.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Differs {
+    /// The record has changed.
+    Record,
+    /// The id was printed for another act.
+    Act,
+}
+
+/// Compares the id that an operator saw with the id of a dry run now.
+pub(crate) fn compare(seen: &str, now: &str) -> Result<(), Differs> {
+    let (revision, act) = now.split_once('.').unwrap_or((now, ""));
+    // `locker show` prints the revision alone, because it has no arguments of an act.
+    match seen.split_once('.').unwrap_or((seen, act)) {
+        (of, _) if of != revision => Err(Differs::Record),
+        (_, of) if of != act => Err(Differs::Act),
+        _ => Ok(()),
+    }
+}
+
 impl Seen {
+    pub(crate) fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
     /// Returns whether to act: the operator saw the record as it is now. `false`: no id was given,
     /// so this is a dry run.
     ///
     /// `id`: the id of a dry run now. `said`: the name of the record. `look`: the command that
     /// shows it.
     pub(crate) fn is(&self, id: &str, said: &str, look: &str) -> Result<bool, Exit> {
-        let Some(seen) = &self.id else { return Ok(false) };
-        let refused = |why: String| Err(Exit::say(Exit::CHANGED, why));
-        let (revision, act) = id.split_once('.').unwrap_or((id, ""));
-        // `locker show` prints the revision alone, because it has no arguments of an act.
-        match seen.split_once('.').unwrap_or((seen, act)) {
-            (of, _) if of != revision => refused(format!(
+        let Some(seen) = self.id() else { return Ok(false) };
+        compare(seen, id).map_err(|differs| self.refused(differs, said, look))?;
+        Ok(true)
+    }
+
+    /// The exit of an act that is not as it was seen.
+    pub(crate) fn refused(&self, differs: Differs, said: &str, look: &str) -> Exit {
+        let seen = self.id().unwrap_or_default();
+        let why = match differs {
+            Differs::Record => format!(
                 "{said} has changed since it had the id {seen}; nothing was written. Look again with `{look}`"
-            )),
-            (_, of) if of != act => refused(format!(
+            ),
+            Differs::Act => format!(
                 "the id {seen} was printed for another verb or another argument; nothing was written. \
                  Run the command without --seen to see what it would do"
-            )),
-            _ => Ok(true),
-        }
+            ),
+        };
+        Exit::say(Exit::CHANGED, why)
     }
 }
 

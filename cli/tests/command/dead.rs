@@ -22,7 +22,7 @@ fn set_aside(place: &Place, orders: std::ops::Range<u32>, cause: &str) {
     });
 }
 
-fn with_five() -> Place {
+pub(crate) fn with_five() -> Place {
     let place = place();
     assert_eq!(place.run(&["workflow", "table", "create"]).code, 0);
     assert_eq!(place.run(&["table", "create"]).code, 0);

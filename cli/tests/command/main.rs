@@ -10,7 +10,11 @@ mod bulk_which;
 #[cfg(feature = "console")]
 mod console;
 #[cfg(feature = "console")]
+mod console_acts;
+#[cfg(feature = "console")]
 mod console_pages;
+#[cfg(feature = "console")]
+mod console_plans;
 mod cut_short;
 mod dead;
 mod dead_correct;

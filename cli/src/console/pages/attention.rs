@@ -3,9 +3,9 @@
 use locker::operator::{Filter, Group, Need, Status};
 use maud::{Markup, html};
 
-use super::html::{badge, code, foreign, foreign_or, href_of_group, moment_or, table};
+use super::html::{code, foreign, foreign_or, href, href_of_group, moment_or, need_badge, table};
 use super::layout::Page;
-use super::{Asked, listed, needed};
+use super::{Asked, listed, needed, plan};
 use crate::console::server::Desk;
 use crate::exit::Exit;
 use crate::hint::Hint;
@@ -24,6 +24,7 @@ pub(in crate::console) async fn attention(desk: &Desk) -> Result<Page, Exit> {
         @if let Some(error) = &status.stopped_by {
             p role="alert" { (foreign(&error.to_string())) }
         }
+        (under_way(desk))
         @if !status.groups.is_empty() {
             (groups(&status.groups))
         }
@@ -34,13 +35,23 @@ pub(in crate::console) async fn attention(desk: &Desk) -> Result<Page, Exit> {
     Ok(Page::new("Needs attention", "/", body).refreshing())
 }
 
-fn groups(groups: &[Group]) -> Markup {
+/// The plans that this console applies now.
+fn under_way(desk: &Desk) -> Markup {
+    let runs = desk.runs.under_way();
+    html! {
+        @for (id, progress) in &runs {
+            p { a href=(href("/plan", &[("id", id)])) { "Plan " (id) } " is being applied: " (progress.told) " records so far." }
+        }
+    }
+}
+
+pub(super) fn groups(groups: &[Group]) -> Markup {
     let rows = groups.iter().map(|group| {
         let address = href_of_group(&group.id, group.need);
         let cause = if group.cause.is_empty() { "no cause is stored" } else { &group.cause };
         [
             html! { (group.count) },
-            badge(group.need.as_str()),
+            need_badge(group.need),
             foreign(&status::subject(&group.subject)),
             moment_or(group.first),
             html! { a href=(address) { (foreign(cause)) } },
@@ -83,9 +94,13 @@ pub(in crate::console) async fn group(desk: &Desk, asked: &Asked) -> Result<Page
     let hint = Hint::ListGroup(id).on(&desk.connection);
     let body = html! {
         h1 { "Group " code { (foreign(id)) } }
-        p { @if let Some(need) = first.need { (badge(need.as_str())) " " } (foreign_or(first.cause.as_deref())) }
-        (listed::table_of(&found.matches, &desk.connection))
+        p { @if let Some(need) = first.need { (need_badge(need)) " " } (foreign_or(first.cause.as_deref())) }
+        (listed::table_of(&found.matches))
         (listed::end(found.matches.len(), found.finished, found.stopped_by.as_ref(), MOST))
+        @if let (true, Some(address)) = (desk.may_change, plan::address(first.need, &[("group", id)])) {
+            h2 { "Act on all of them" }
+            p { a.button href=(address) { "Plan an act on the whole group" } }
+        }
         h2 { "In a terminal" }
         p { (code(&hint)) }
     };

@@ -7,19 +7,20 @@ use locker::workflow::View;
 use maud::{Markup, html};
 use serde_json::Value;
 
-use super::html::{foreign, href, link as link_to};
+use super::html::{foreign, href, link as link_to, named};
 use super::layout::Page;
+use super::life::{read, work_of};
 use super::{ABSENT, Asked, needed};
 use crate::console::server::Desk;
 use crate::exit::Exit;
 use crate::output;
 
-/// A link to the data of a token or a workflow.
-pub(super) fn link(desk: &Desk, path: &str, key: &str) -> Markup {
+/// A link to the data of a record, which this field of the address names.
+pub(super) fn link(desk: &Desk, path: &str, named: (&str, &str)) -> Markup {
     html! {
         @if desk.shows_data {
             p {
-                a href=(href(path, &[("key", key)])) { "Show inputs, results and bodies" }
+                a href=(href(path, &[named])) { "Show inputs, results and bodies" }
                 " (they may be private: the console logs who looked)"
             }
         } @else {
@@ -32,7 +33,7 @@ pub(super) fn link(desk: &Desk, path: &str, key: &str) -> Markup {
 fn look(desk: &Desk, kind: &str, key: &str) -> Result<(), Exit> {
     if !desk.shows_data {
         let said = "inputs, results and bodies are not shown: the console was started with --no-data";
-        return Err(Exit::say(Exit::CHANGED, said));
+        return Err(Exit::say(Exit::SETUP, said));
     }
     tracing::info!(target: "locker::console", viewer = desk.viewer, kind, key, "data was shown");
     Ok(())
@@ -61,6 +62,15 @@ pub(in crate::console) async fn workflow_data(desk: &Desk, asked: &Asked) -> Res
     Ok(page(&Work::Workflow(key.to_owned()), of_workflow(view, input)))
 }
 
+pub(in crate::console) async fn message_data(desk: &Desk, asked: &Asked) -> Result<Page, Exit> {
+    let work = work_of(asked)?;
+    look(desk, "message", work.key())?;
+    let Part::Message(message) = read(desk, &desk.console().await?, &work).await? else {
+        return Err(Exit::say(Exit::USAGE, format!("{} is no message", work.to_text())));
+    };
+    Ok(page(&work, vec![("Body".to_owned(), Some(message.body().to_owned()))]))
+}
+
 fn of_workflow(view: &View, input: Option<String>) -> Vec<(String, Option<String>)> {
     let mut data = vec![("Input".to_owned(), input), ("Result".to_owned(), view.result().map(str::to_owned))];
     data.extend(view.steps().iter().map(|step| (format!("Result of {}", step.name()), step.result())));
@@ -73,10 +83,10 @@ fn of_workflow(view: &View, input: Option<String>) -> Vec<(String, Option<String
 }
 
 fn page(work: &Work, data: Vec<(String, Option<String>)>) -> Page {
-    let key = work.key();
+    let name = named(work);
     let body = html! {
-        h1 { "Data of " (foreign(key)) }
-        p { (link_to(work, &work.to_text())) }
+        h1 { "Data of " (foreign(&name)) }
+        p { (link_to(work, &name)) }
         @for (name, json) in &data {
             h2 { (foreign(name)) }
             @match json {
@@ -85,7 +95,7 @@ fn page(work: &Work, data: Vec<(String, Option<String>)>) -> Page {
             }
         }
     };
-    Page::new(format!("Data of {key}"), "", body)
+    Page::new(format!("Data of {name}"), "", body)
 }
 
 /// JSON on several lines, with its odd characters escaped. Another text as it is, but for them.

@@ -1,13 +1,15 @@
 //! *Find*: any pasted text.
 
+use std::collections::BTreeSet;
+
 use axum::http::StatusCode;
 use locker::Work;
 use locker::operator::{Filter, Listing, Match, Need, Part};
-use maud::html;
+use maud::{Markup, html};
 
-use super::html::{foreign, href, link};
+use super::html::{foreign, href, link, words};
 use super::layout::Page;
-use super::{Asked, listed, needed};
+use super::{Asked, listed, needed, plan};
 use crate::console::server::Desk;
 use crate::exit::Exit;
 use crate::ls::exact_keys;
@@ -49,7 +51,8 @@ pub(in crate::console) async fn find(desk: &Desk, asked: &Asked) -> Result<Page,
         }
         @if !matches.is_empty() {
             h2 { "In the lists" }
-            (listed::table_of(&matches, &desk.connection))
+            (listed::table_of(&matches))
+            (act_on_all(desk, text, &matches))
         }
         @if is_empty {
             p { "Nothing was found. A token with a result is in no list: its whole key finds it." }
@@ -66,4 +69,16 @@ pub(in crate::console) async fn find(desk: &Desk, asked: &Asked) -> Result<Page,
     };
     let page = Page::new(format!("Find {text}"), "", body).found_by(text);
     Ok(if is_empty { page.with_status(StatusCode::NOT_FOUND) } else { page })
+}
+
+/// A link to a plan for each need of the matches.
+fn act_on_all(desk: &Desk, text: &str, matches: &[Match]) -> Markup {
+    let needs: BTreeSet<_> = matches.iter().filter_map(|it| it.need).collect();
+    let plans =
+        needs.into_iter().filter_map(|need| Some((need, plan::address(Some(need), &[("text", text)])?)));
+    html! {
+        @if desk.may_change {
+            ul { @for (need, address) in plans { li { a href=(address) { "Act on all that are " (words(need.as_str())) } } } }
+        }
+    }
 }

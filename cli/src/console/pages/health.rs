@@ -7,7 +7,7 @@ use locker::operator::{Need, Status, TableHealth};
 use maud::{Markup, html};
 
 use super::attention::runs;
-use super::html::{badge, foreign, moment_or, table};
+use super::html::{badge, foreign, moment_or, need_badge, table, words};
 use super::layout::Page;
 use crate::console::server::Desk;
 use crate::exit::Exit;
@@ -46,9 +46,9 @@ fn backlog(status: &Status) -> Markup {
     let rows = Need::ALL.iter().map(|need| {
         let (count, oldest) = by_need.get(need).copied().unwrap_or_default();
         let name = if count == 0 {
-            html! { (need) }
+            html! { (words(need.as_str())) }
         } else {
-            badge(need.as_str())
+            need_badge(*need)
         };
         [name, html! { (count) }, moment_or(oldest)]
     });

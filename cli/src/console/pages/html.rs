@@ -88,26 +88,67 @@ pub(super) fn href_of_group(id: &str, need: Need) -> String {
     href("/group", &[("id", id), ("need", need.as_str())])
 }
 
-/// The page of a token or a workflow. A message has none.
-pub(super) fn href_of(work: &Work) -> Option<String> {
+/// The page of a token, a workflow or a message.
+pub(super) fn href_of(work: &Work) -> String {
     match work {
-        Work::Token(key) => Some(href("/token", &[("key", key)])),
-        Work::Workflow(key) => Some(href("/workflow", &[("key", key)])),
-        _ => None,
+        Work::Token(key) => href("/token", &[("key", key)]),
+        Work::Workflow(key) => href("/workflow", &[("key", key)]),
+        _ => href("/message", &[("work", &work.to_text())]),
     }
 }
 
-/// A link to a token or a workflow, under this text.
+/// A link to a token, a workflow or a message, under this text.
 pub(super) fn link(work: &Work, text: &str) -> Markup {
-    match href_of(work) {
-        Some(address) => html! { a href=(address) { (foreign(text)) } },
-        None => foreign(text),
+    html! { a href=(href_of(work)) { (foreign(text)) } }
+}
+
+/// The name of a token, a workflow or a message in a sentence. A message has a short id.
+pub(super) fn named(work: &Work) -> String {
+    crate::bulk::print::name(work)
+}
+
+/// A form that changes something. It contains the token of the session and these fields.
+pub(super) fn form(action: &str, token: &str, hidden: &[(&str, &str)], body: Markup) -> Markup {
+    html! {
+        form.act method="post" action=(action) {
+            input type="hidden" name="token" value=(token);
+            @for (name, value) in hidden { input type="hidden" name=(name) value=(value); }
+            (body)
+        }
     }
 }
 
-/// A state or a need, as a word in a frame.
+/// A field of one line, below its label.
+pub(super) fn field(name: &str, label: &str, input: Markup, help: Option<&str>) -> Markup {
+    html! {
+        p.field {
+            label for=(name) { (label) }
+            (input)
+            @if let Some(help) = help { small id=(format!("{name}-help")) { (help) } }
+        }
+    }
+}
+
+/// Words of a name such as `inDoubt`: "in doubt".
+pub(super) fn words(name: &str) -> String {
+    let mut words = String::with_capacity(name.len() + 1);
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() {
+            words.push(' ');
+        }
+        words.push(letter.to_ascii_lowercase());
+    }
+    words
+}
+
+/// A need, as words in a frame.
+pub(super) fn need_badge(need: Need) -> Markup {
+    badge(&words(need.as_str()))
+}
+
+/// A state or a need, as words in a frame.
 pub(super) fn badge(word: &str) -> Markup {
-    let urgent = ["inDoubt", "in doubt", "quarantined", "quarantine", "dead", "held", "failed"];
+    let urgent = ["in doubt", "quarantined", "quarantine", "dead", "held", "failed"];
     let is_waiting = ["late", "overdue", "undriven", "unsent", "failing", "waiting", "started"];
     let class = match word {
         word if urgent.contains(&word) => "badge urgent",

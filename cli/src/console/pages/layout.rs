@@ -10,7 +10,14 @@ use crate::console::used;
 use crate::exit::Exit;
 
 /// The pages of the menu.
-const MENU: [(&str, &str); 3] = [("/", "Needs attention"), ("/audit", "Audit"), ("/health", "Health")];
+const MENU: [(&str, &str); 6] = [
+    ("/", "Needs attention"),
+    ("/doubt", "In doubt"),
+    ("/workflows", "Workflows"),
+    ("/messages", "Messages"),
+    ("/audit", "Audit"),
+    ("/health", "Health"),
+];
 
 /// The content of a page.
 pub(in crate::console) struct Page {
@@ -23,12 +30,20 @@ pub(in crate::console) struct Page {
     /// The text of the field Find.
     text: String,
     body: Markup,
+    /// The address of another page, which the browser opens instead.
+    instead: Option<String>,
 }
 
 impl Page {
     pub(super) fn new(title: impl Into<String>, menu: &'static str, body: Markup) -> Self {
         let (title, text) = (title.into(), String::new());
-        Self { status: StatusCode::OK, title, menu, refreshes: false, text, body }
+        Self { status: StatusCode::OK, title, menu, refreshes: false, text, body, instead: None }
+    }
+
+    /// Sends the browser to another page, after a form changed something.
+    pub(super) fn see_other(address: String) -> Self {
+        let page = Self::new("See the plan", "", html! { p { a href=(address) { "See the plan" } } });
+        Self { status: StatusCode::SEE_OTHER, instead: Some(address), ..page }
     }
 
     pub(super) fn refreshing(self) -> Self {
@@ -48,7 +63,8 @@ impl Page {
         let status = match exit.code() {
             Exit::USAGE => StatusCode::BAD_REQUEST,
             Exit::NOT_FOUND => StatusCode::NOT_FOUND,
-            Exit::CHANGED => StatusCode::FORBIDDEN,
+            Exit::CHANGED => StatusCode::CONFLICT,
+            Exit::SETUP => StatusCode::FORBIDDEN,
             Exit::UNAVAILABLE => StatusCode::SERVICE_UNAVAILABLE,
             _ => StatusCode::BAD_GATEWAY,
         };
@@ -97,7 +113,11 @@ impl Page {
                     }
                     main #main { (self.body) }
                     footer {
-                        p { (foreign(place)) ". Read only: a page never writes." }
+                        p {
+                            (foreign(place)) ". "
+                            @if desk.may_change { "Changes are made as " (foreign(&desk.viewer)) "." }
+                            @else { "Read only: a page never writes." }
+                        }
                         p #used { "This page: " (used.requests) " requests, " (units) "." }
                         p #updates {}
                     }
@@ -105,6 +125,10 @@ impl Page {
             }
         };
         let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8")];
-        (self.status, headers, page.into_string()).into_response()
+        let location = self.instead.map(|address| [(header::LOCATION, address)]);
+        match location {
+            Some(location) => (self.status, headers, location, page.into_string()).into_response(),
+            None => (self.status, headers, page.into_string()).into_response(),
+        }
     }
 }

@@ -4,18 +4,16 @@ use locker::operator::Match;
 use locker::{Error, Work};
 use maud::{Markup, html};
 
-use super::html::{badge, code, foreign, foreign_or, href_of_group, link, moment_or, table};
-use crate::connection::Connection;
-use crate::hint::Hint;
+use super::html::{foreign, foreign_or, href_of_group, link, moment_or, need_badge, table};
 
-/// A row for each item. A token and a workflow open their page; a message has its command line.
-pub(super) fn table_of(matches: &[Match], connection: &Connection) -> Markup {
+/// A row for each item, which opens its page.
+pub(super) fn table_of(matches: &[Match]) -> Markup {
     let rows = matches.iter().map(|it| {
         let need = it.need.map(|need| {
-            html! { a href=(href_of_group(&it.group, need)) { (badge(need.as_str())) } }
+            html! { a href=(href_of_group(&it.group, need)) { (need_badge(need)) } }
         });
         [
-            item(it, connection),
+            item(it),
             foreign(kind(it)),
             foreign_or(it.topic.as_deref().or(it.name.as_deref())),
             need.unwrap_or_else(|| html! { "–" }),
@@ -36,14 +34,11 @@ fn kind(it: &Match) -> &'static str {
     }
 }
 
-fn item(it: &Match, connection: &Connection) -> Markup {
+fn item(it: &Match) -> Markup {
     match (&it.work, &it.event) {
         (work @ Work::Workflow(key), Some(event)) => link(work, &format!("{event} of {key}")),
         (work @ (Work::Token(key) | Work::Workflow(key)), _) => link(work, key),
-        (work, _) => {
-            let id = work.short_id();
-            html! { (foreign(&id)) " " (code(&Hint::ShowMessage(&id).on(connection))) }
-        }
+        (work, _) => link(work, &work.short_id()),
     }
 }
 

@@ -1,37 +1,57 @@
 //! The pages. Each reads by the library's console, and returns the content of its page.
 
+mod act;
 mod acts;
 mod attention;
 mod audit;
 mod data;
+mod doubt;
 mod drawing;
 mod find;
 mod health;
 mod html;
 mod layout;
+mod life;
 mod listed;
+mod messages;
+mod plan;
 mod token;
 mod workflow;
+mod workflows;
 
 use std::collections::HashMap;
 
+pub(super) use act::{act, act_form};
 pub(super) use attention::{attention, group};
 pub(super) use audit::audit;
-pub(super) use data::{token_data, workflow_data};
+pub(super) use data::{message_data, token_data, workflow_data};
+pub(super) use doubt::doubt;
 pub(super) use find::find;
 pub(super) use health::health;
 pub(super) use layout::Page;
+pub(super) use messages::{message, messages};
+pub(super) use plan::{apply_plan, make_plan, plan, plan_form, stop_plan};
 pub(super) use token::token;
 pub(super) use workflow::workflow;
+pub(super) use workflows::workflows;
 
+use super::server::Desk;
 use crate::exit::Exit;
 
-/// The parameters of an address.
+/// The parameters of an address, or the fields of a form.
 type Asked = HashMap<String, String>;
+
+/// A request for a page with a form that changes something, or the content of such a form.
+pub(super) struct Visit<'a> {
+    pub(super) desk: &'a Desk,
+    pub(super) asked: &'a Asked,
+    /// The token of the session, which each form contains.
+    pub(super) token: &'a str,
+}
 
 /// A parameter that a page needs.
 fn needed<'a>(asked: &'a Asked, name: &str) -> Result<&'a str, Exit> {
-    let missing = || Exit::say(Exit::USAGE, format!("the address has no {name}; begin with Needs attention"));
+    let missing = || Exit::say(Exit::USAGE, format!("the {name} is missing"));
     asked.get(name).map(String::as_str).filter(|value| !value.is_empty()).ok_or_else(missing)
 }
 

@@ -5,15 +5,15 @@ use locker::operator::{Part, Timeline};
 use locker::{Form, Record, TokenState, Work};
 use maud::{Markup, html};
 
-use super::acts::acts;
+use super::acts::{acts, judge};
 use super::drawing::{Bar, Drawing};
-use super::html::{badge, code, foreign, link, moment, table, when};
+use super::html::{badge, code, foreign, link, when};
 use super::layout::Page;
+use super::life::{acted_on, add_related, events, related};
 use super::{ABSENT, Asked, data, needed};
 use crate::console::server::Desk;
 use crate::exit::Exit;
 use crate::output;
-use crate::timeline::{because, subject};
 
 pub(in crate::console) async fn token(desk: &Desk, asked: &Asked) -> Result<Page, Exit> {
     let key = needed(asked, "key")?;
@@ -30,18 +30,18 @@ pub(in crate::console) async fn token(desk: &Desk, asked: &Asked) -> Result<Page
         (facts(record, now))
         (drawing(record, &timeline, now).svg("The life of the token"))
         h2 #acts { "What may be done" }
-        (acts(&console, &timeline, part, &desk.connection))
+        (acts(desk, part, &judge(&console, part, &timeline.choices), Some(&timeline)))
         (related(&timeline, &work))
         h2 { "Timeline" }
         (events(&timeline))
         h2 { "Data" }
-        (data::link(desk, "/token/data", key))
+        (data::link(desk, "/token/data", ("key", key)))
     };
     Ok(Page::new(format!("Token {key}"), "", body).refreshing())
 }
 
 /// The state as a reader knows it.
-fn state(record: &Record, now: DateTime<Utc>) -> &'static str {
+pub(super) fn state(record: &Record, now: DateTime<Utc>) -> &'static str {
     match (record.is_in_doubt(), record.is_overdue(now)) {
         (true, _) => "in doubt",
         (_, true) => "overdue",
@@ -68,10 +68,7 @@ fn facts(record: &Record, now: DateTime<Utc>) -> Markup {
     rows.extend(record.expires().map(|at| ("kept until", when(at))));
     rows.extend(record.form().map(Form::as_str).map(|form| ("form of the result", foreign(form))));
     rows.extend(record.within().map(|work| ("begun inside", link(work, &work.to_text()))));
-    if let Some(operator) = record.intervention() {
-        let text = format!("{}: {}", operator.by, operator.reason);
-        rows.push(("acted on", html! { (foreign(&text)) " " (moment(operator.at)) }));
-    }
+    rows.extend(acted_on(record.intervention()));
     rows.push(("id", code(&record.revision())));
     super::html::facts(rows)
 }
@@ -91,59 +88,8 @@ fn drawing(record: &Record, timeline: &Timeline, now: DateTime<Utc>) -> Drawing 
 }
 
 /// The time that a token took. An attempt in doubt ended without an outcome.
-fn bar(name: &str, record: &Record, now: DateTime<Utc>) -> Bar {
+pub(super) fn bar(name: &str, record: &Record, now: DateTime<Utc>) -> Bar {
     let in_doubt = record.is_in_doubt().then(|| record.expected_completion());
     let until = record.actual_completion().or(in_doubt);
     Bar::new(name, state(record, now), record.created(), until).of_kind("once")
-}
-
-/// Adds a row for each other token and workflow of the timeline.
-pub(super) fn add_related(drawing: &mut Drawing, timeline: &Timeline, own: &Work, now: DateTime<Utc>) {
-    for part in timeline.parts.iter().filter(|part| part.work() != *own) {
-        let name = part.work().to_text();
-        match part {
-            Part::Token(record) => drawing.add(bar(&name, record, now)),
-            Part::Workflow(view) => {
-                drawing.add(Bar::new(&name, view.state().as_str(), view.created(), view.ended()));
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Other work of the timeline: what it was begun inside, and what was begun inside it.
-pub(super) fn related(timeline: &Timeline, own: &Work) -> Markup {
-    let others: Vec<_> = timeline.parts.iter().filter(|part| part.work() != *own).collect();
-    html! {
-        @if !others.is_empty() {
-            h2 { "Related work" }
-            ul {
-                @for part in others {
-                    @let work = part.work();
-                    li {
-                        (link(&work, &work.to_text())) " " (badge(state_of(part)))
-                        @if let Some(within) = part.within() { " begun inside " (link(within, &within.to_text())) }
-                    }
-                }
-            }
-        }
-        @if !timeline.complete { p { "More may belong to it: the lists were not read to their end." } }
-    }
-}
-
-fn state_of(part: &Part) -> &'static str {
-    match part {
-        Part::Token(record) => state(record, output::now()),
-        Part::Workflow(view) => view.state().as_str(),
-        _ => "",
-    }
-}
-
-/// The events of all parts, in order.
-pub(super) fn events(timeline: &Timeline) -> Markup {
-    let rows = timeline.events.iter().map(|event| {
-        let of = subject(&event.of, event.step.as_deref());
-        [when(event.at), html! { (event.what) }, link(&event.of, &of), foreign(&because(event))]
-    });
-    table("Timeline", ["At", "What", "Of", "By and why"], rows)
 }

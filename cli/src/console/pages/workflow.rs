@@ -6,15 +6,14 @@ use locker::operator::{Part, Timeline};
 use locker::workflow::{EventView, List, StepKind, StepState, StepView, View};
 use maud::{Markup, html};
 
-use super::acts::acts;
+use super::acts::{acts, judge, of_step};
 use super::drawing::{Bar, Drawing};
 use super::html::{badge, code, foreign, foreign_or, link, moment, moment_or, table, when};
 use super::layout::Page;
-use super::token::{add_related, events as timeline_events, related};
+use super::life::{acted_on, add_related, events as timeline_events, related};
 use super::{ABSENT, Asked, data, needed};
 use crate::console::server::Desk;
 use crate::exit::Exit;
-use crate::hint::Hint;
 use crate::output;
 
 pub(in crate::console) async fn workflow(desk: &Desk, asked: &Asked) -> Result<Page, Exit> {
@@ -26,22 +25,24 @@ pub(in crate::console) async fn workflow(desk: &Desk, asked: &Asked) -> Result<P
     let Some(part @ Part::Workflow(view)) = found else {
         return Err(Exit::say(Exit::NOT_FOUND, format!("There is no workflow {key}. {ABSENT}")));
     };
+    let judged = judge(&console, part, &timeline.choices);
+    let acts_on = |step: &str| of_step(desk, &work, &judged, step);
     let body = html! {
         h1 { "Workflow " (foreign(key)) }
         (facts(view))
         (drawing(view, &work, &timeline, output::now()).svg("The steps of the workflow"))
         h2 #acts { "What may be done" }
-        (acts(&console, &timeline, part, &desk.connection))
+        (acts(desk, part, &judged, Some(&timeline)))
         h2 { "Steps" }
-        (steps(view))
-        @if !view.events().is_empty() { h2 { "Events" } (events(view)) }
-        @if !view.messages().is_empty() { h2 { "Messages" } (messages(view, desk)) }
+        (steps(view, &acts_on))
+        @if !view.events().is_empty() { h2 { "Events" } (events(view, &acts_on)) }
+        @if !view.messages().is_empty() { h2 { "Messages" } (messages(view)) }
         @if !view.failed_runs().is_empty() { h2 { "Failed runs" } (failed_runs(view)) }
         (related(&timeline, &work))
         h2 { "Timeline" }
         (timeline_events(&timeline))
         h2 { "Data" }
-        (data::link(desk, "/workflow/data", key))
+        (data::link(desk, "/workflow/data", ("key", key)))
     };
     Ok(Page::new(format!("Workflow {key}"), "", body).refreshing())
 }
@@ -69,19 +70,19 @@ fn facts(view: &View) -> Markup {
         ("continues as", link(&next, next.key()))
     }));
     rows.extend(view.within().map(|work| ("begun inside", link(work, &work.to_text()))));
-    if let Some(operator) = view.intervention() {
-        let text = format!("{}: {}", operator.by, operator.reason);
-        rows.push(("acted on", html! { (foreign(&text)) " " (moment(operator.at)) }));
-    }
+    rows.extend(acted_on(view.intervention()));
     rows.push(("id", code(&view.revision())));
     super::html::facts(rows)
 }
 
-/// The state of a step as a reader knows it: a started `once` step whose driver is gone is in
-/// doubt.
+/// Whether nobody knows if a step happened: a `once` step whose driver is gone.
+pub(super) fn is_in_doubt(step: &StepView, now: DateTime<Utc>) -> bool {
+    step.kind() == StepKind::Once && step.state() == StepState::Started && step.due() < now
+}
+
+/// The state of a step as a reader knows it.
 fn state(step: &StepView, now: DateTime<Utc>) -> &'static str {
-    let is_in_doubt = step.kind() == StepKind::Once && step.state() == StepState::Started && step.due() < now;
-    if is_in_doubt { "in doubt" } else { step.state().as_str() }
+    if is_in_doubt(step, now) { "in doubt" } else { step.state().as_str() }
 }
 
 fn drawing(view: &View, own: &Work, timeline: &Timeline, now: DateTime<Utc>) -> Drawing {
@@ -111,7 +112,7 @@ fn drawing(view: &View, own: &Work, timeline: &Timeline, now: DateTime<Utc>) -> 
     drawing
 }
 
-fn steps(view: &View) -> Markup {
+fn steps(view: &View, acts_on: &impl Fn(&str) -> Markup) -> Markup {
     let now = output::now();
     let rows = view.steps().iter().map(|step| {
         let key = match step.kind() {
@@ -139,14 +140,15 @@ fn steps(view: &View) -> Markup {
             key,
             compensation,
             foreign(step.started_by()),
+            acts_on(&step.name()),
         ]
     });
     let header =
-        ["Step", "Kind", "State", "Started", "Ended", "Provider's key", "Compensation", "Started by"];
+        ["Step", "Kind", "State", "Started", "Ended", "Provider's key", "Compensation", "Started by", "Acts"];
     table("Steps", header, rows)
 }
 
-fn events(view: &View) -> Markup {
+fn events(view: &View, acts_on: &impl Fn(&str) -> Markup) -> Markup {
     let row = |event: &EventView| {
         [
             foreign(&event.name()),
@@ -157,24 +159,25 @@ fn events(view: &View) -> Markup {
             foreign_or(event.cause()),
             foreign_or(event.compensation()),
             foreign_or(event.id()),
+            acts_on(&event.name()),
         ]
     };
-    let header = ["Event", "State", "Awaited since", "Until", "Came", "Cause", "Compensation", "Id"];
+    let header = ["Event", "State", "Awaited since", "Until", "Came", "Cause", "Compensation", "Id", "Acts"];
     table("Events", header, view.events().iter().map(row))
 }
 
-fn messages(view: &View, desk: &Desk) -> Markup {
+fn messages(view: &View) -> Markup {
     let rows = view.messages().iter().map(|message| {
         [
+            link(&message.work(), &message.short_id()),
             foreign(message.topic()),
             badge(message.state().as_str()),
             moment(message.created()),
             html! { (message.attempts()) },
             foreign_or(message.cause()),
-            code(&Hint::ShowMessage(&message.short_id()).on(&desk.connection)),
         ]
     });
-    table("Messages", ["Topic", "State", "Committed", "Attempts", "Cause", "Command line"], rows)
+    table("Messages", ["Message", "Topic", "State", "Committed", "Attempts", "Cause"], rows)
 }
 
 fn failed_runs(view: &View) -> Markup {

@@ -1,0 +1,98 @@
+//! *Messages*: those that are dead or late by topic and cause, and the archived ones; and one
+//! message.
+
+use locker::Work;
+use locker::message::MessageState;
+use locker::operator::{Filter, Need, Part};
+use maud::{Markup, html};
+
+use super::acts::{acts, of_message};
+use super::attention::groups;
+use super::html::{badge, facts, foreign, foreign_or, link, moment_or, table};
+use super::layout::Page;
+use super::life::{acted_on, read, work_of};
+use super::{Asked, data, listed, plan};
+use crate::console::server::Desk;
+use crate::dead;
+use crate::exit::Exit;
+use crate::ls::place;
+
+/// Archived messages that the page shows.
+const MOST: usize = 200;
+
+pub(in crate::console) async fn messages(desk: &Desk) -> Result<Page, Exit> {
+    let console = desk.console().await?;
+    let status = console.status().await?;
+    let of_messages = |need: Need| matches!(need, Need::Dead | Need::Unsent);
+    let failing: Vec<_> = status.groups.into_iter().filter(|group| of_messages(group.need)).collect();
+    let archived = Filter::new().only_messages([MessageState::Archived]);
+    let archived = console.limit(MOST).list(&archived).await?;
+    let rows = archived.matches.iter().map(|it| {
+        [
+            link(&it.work, &it.work.short_id()),
+            foreign_or(it.topic.as_deref()),
+            foreign(&it.name.clone().unwrap_or_else(|| place(it))),
+            moment_or(it.since),
+            foreign_or(it.cause.as_deref()),
+            foreign_or(it.note.as_deref()),
+        ]
+    });
+    let body = html! {
+        h1 { "Messages" }
+        h2 { "Dead or unsent" }
+        @if failing.is_empty() {
+            p { "No message is dead, and none waits for longer than it should." }
+        } @else {
+            p { "A dead message waits for an operator. A group opens its messages, and the acts on all of them." }
+            (groups(&failing))
+        }
+        @if !status.finished { p { "The lists were not read to their end: there may be more." } }
+        h2 { "Archived" }
+        @if archived.matches.is_empty() {
+            p { "No message is archived." }
+        } @else {
+            (table("Archived messages", ["Message", "Topic", "From", "Since", "Cause", "Note"], rows))
+            (listed::end(archived.matches.len(), archived.finished, archived.stopped_by.as_ref(), MOST))
+            @if let (true, Some(address)) = (desk.may_change, plan::address(None, &[])) {
+                p { a href=(address) { "Restore all archived messages" } ": they are dead again, and can be redriven." }
+            }
+        }
+    };
+    Ok(Page::new("Messages", "/messages", body))
+}
+
+/// One message.
+pub(in crate::console) async fn message(desk: &Desk, asked: &Asked) -> Result<Page, Exit> {
+    let work = work_of(asked)?;
+    let console = desk.console().await?;
+    let part = read(desk, &console, &work).await?;
+    let Part::Message(message) = &part else {
+        return Err(Exit::say(Exit::USAGE, format!("{} is no message", work.to_text())));
+    };
+    let mut rows: Vec<(&str, Markup)> = Vec::new();
+    for (name, value) in dead::facts(message) {
+        rows.push((name, if name == "state" { badge(&value) } else { foreign(&value) }));
+    }
+    rows.retain(|(name, _)| !["acted on by", "who said"].contains(name));
+    rows.extend(acted_on(message.intervention()));
+    let judged = of_message(&console, &part, message);
+    let id = message.short_id();
+    let body = html! {
+        h1 { "Message " (foreign(&id)) }
+        (facts(rows))
+        @if message.consumer().is_none() {
+            p { "Committed in " (link(&Work::Workflow(work.key().to_owned()), work.key())) "." }
+        }
+        h2 #acts { "What may be done" }
+        (acts(desk, &part, &judged, None))
+        h2 { "Body" }
+        @match dead::body_elsewhere(message) {
+            Some(place) => { p { "It is " (foreign(&place)) "." } },
+            None => {
+                p { (message.body().len()) " bytes" }
+                (data::link(desk, "/message/data", ("work", &work.to_text())))
+            },
+        }
+    };
+    Ok(Page::new(format!("Message {id}"), "/messages", body).refreshing())
+}

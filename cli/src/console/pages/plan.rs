@@ -1,0 +1,410 @@
+//! *Plan*: an act on all records that match, in the protocol of the command: a dry run that is
+//! stored under an id, and its application with progress and a stop.
+
+use axum::http::StatusCode;
+use locker::Operator;
+use locker::operator::{Act, ApplyOptions, Filter, Need, Plan, Verb};
+use maud::{Markup, html};
+
+use super::act::{capitalised, reason_field};
+use super::html::{
+    code, facts, field, foreign, foreign_or, form, href, link, moment_or, named, table, when, words,
+};
+use super::layout::Page;
+use super::{Asked, Visit, needed};
+use crate::bulk::{self, Kept, Request, Store, print};
+use crate::console::runs::{Ended, Progress};
+use crate::exit::Exit;
+use crate::{command, options};
+
+/// Planned records, and records that are left out, that a page shows.
+const SHOWN: usize = 50;
+
+/// The defaults of the command for messages, and for tokens and workflows.
+const OF_MESSAGES: (u32, usize, usize) = (10, 1, 10);
+const OF_OTHERS: (u32, usize, usize) = (100, 0, 0);
+
+/// The acts on all records of a need, and whether each may be for a step.
+fn verbs_of(need: Option<Need>) -> &'static [Verb] {
+    match need {
+        Some(Need::InDoubt | Need::Overdue) => &[Verb::Release, Verb::Resolve],
+        Some(Need::Held) => &[Verb::Release, Verb::Resolve, Verb::Close],
+        Some(Need::Quarantined) => {
+            &[Verb::Retry, Verb::Compensate, Verb::Skip, Verb::Resolve, Verb::Close, Verb::Cancel]
+        }
+        Some(Need::Undriven | Need::Failing) => &[Verb::Retry, Verb::Compensate, Verb::Cancel],
+        Some(Need::Late) => &[Verb::Skip],
+        Some(Need::Dead) => &[Verb::Redrive, Verb::Archive, Verb::Discard, Verb::Note],
+        Some(_) => &[],
+        // Archived messages need nobody.
+        None => &[Verb::Restore],
+    }
+}
+
+/// What the records of a need are: the name of their verbs' group in the command.
+const fn group_of(need: Option<Need>) -> Option<&'static str> {
+    match need {
+        Some(Need::InDoubt | Need::Overdue | Need::Held) => None,
+        Some(Need::Dead | Need::Unsent) | None => Some("dead"),
+        Some(_) => Some("workflow"),
+    }
+}
+
+/// The selection of a plan, as its address and its form name it.
+struct Selected<'a> {
+    need: Option<Need>,
+    group: Option<&'a str>,
+    text: Option<&'a str>,
+}
+
+impl<'a> Selected<'a> {
+    fn of(asked: &'a Asked) -> Result<Self, Exit> {
+        let given = |name: &str| asked.get(name).map(String::as_str).filter(|value| !value.is_empty());
+        let need = match given("need") {
+            None => None,
+            Some(name) => Some(
+                Need::ALL
+                    .into_iter()
+                    .find(|need| need.as_str() == name)
+                    .ok_or_else(|| Exit::say(Exit::USAGE, format!("there is no need {name:?}")))?,
+            ),
+        };
+        Ok(Self { need, group: given("group"), text: given("text") })
+    }
+
+    fn fields(&self) -> Vec<(&'static str, &'a str)> {
+        let need = self.need.map(|need| ("need", need.as_str()));
+        need.into_iter()
+            .chain(self.group.map(|group| ("group", group)))
+            .chain(self.text.map(|text| ("text", text)))
+            .collect()
+    }
+
+    fn filter(&self) -> Filter {
+        let filter = self.need.into_iter().fold(Filter::new(), Filter::need);
+        let filter = self.group.into_iter().fold(filter, Filter::group);
+        self.text.into_iter().fold(filter, Filter::text)
+    }
+
+    /// As a sentence names it: `quarantined, of the group 9a8fac0a`.
+    fn said(&self) -> String {
+        let mut said = self.need.map_or_else(|| "archived messages".to_owned(), |need| words(need.as_str()));
+        if let Some(group) = self.group {
+            said.push_str(&format!(", of the group {group}"));
+        }
+        if let Some(text) = self.text {
+            said.push_str(&format!(", with the text {text}"));
+        }
+        said
+    }
+}
+
+/// The address of the form for all records of a selection. `None`: no act is for all of them.
+pub(super) fn address(need: Option<Need>, fields: &[(&str, &str)]) -> Option<String> {
+    let need_field = need.map(|need| ("need", need.as_str()));
+    let fields: Vec<_> = need_field.into_iter().chain(fields.iter().copied()).collect();
+    (!verbs_of(need).is_empty()).then(|| href("/plan/new", &fields))
+}
+
+/// The form of a plan. Nothing is written.
+pub(in crate::console) async fn plan_form(visit: &Visit<'_>) -> Result<Page, Exit> {
+    visit.desk.allows_changes()?;
+    show_form(visit, None)
+}
+
+fn show_form(visit: &Visit<'_>, refused: Option<&Exit>) -> Result<Page, Exit> {
+    let Visit { asked, token, .. } = visit;
+    let selected = Selected::of(asked)?;
+    let verbs = verbs_of(selected.need);
+    let Some(first) = verbs.first() else {
+        return Err(Exit::say(Exit::USAGE, "no act is for all of these records; act on each"));
+    };
+    let is_messages = group_of(selected.need) == Some("dead");
+    let has_steps = group_of(selected.need) == Some("workflow");
+    let of_step = match selected.need {
+        Some(Need::Late) => "The late event, such as event:paid.",
+        _ => "With a step, the act is on this step of each workflow. skip and resolve need one.",
+    };
+    let takes_result = verbs.iter().any(|verb| verb.takes_result());
+    let (rate, canary, breaker) = if is_messages { OF_MESSAGES } else { OF_OTHERS };
+    let typed = |name: &str| asked.get(name).map_or("", String::as_str);
+    let number = |name: &str, default: String| asked.get(name).cloned().unwrap_or(default);
+    let chosen = asked.get("verb").map_or(first.as_str(), String::as_str);
+    let title = format!("Act on all {}", selected.said());
+    let body = html! {
+        fieldset {
+            legend { "Act" }
+            @for verb in verbs {
+                p.option {
+                    input type="radio" name="verb" id=(verb) value=(verb) checked[verb.as_str() == chosen];
+                    label for=(verb) { strong { (verb) } ": " (command::about(group_of(selected.need), verb.as_str())) }
+                }
+            }
+        }
+        @if has_steps {
+            (field("step", "Step", html! {
+                input #step name="step" value=(typed("step")) autocomplete="off" aria-describedby="step-help";
+            }, Some(of_step)))
+        }
+        @if takes_result {
+            (field("result", "Result, as JSON (for resolve)", html! {
+                textarea #result name="result" rows="2" spellcheck="false" autocomplete="off" { (typed("result")) }
+            }, None))
+        }
+        (reason_field(typed("reason")))
+        (number_field("rate", "Records per second", &number("rate", rate.to_string()), 1..=10_000))
+        (number_field("limit", "Most records, oldest first", &number("limit", "10000".to_owned()), 1..=100_000))
+        @if is_messages {
+            (number_field("canary", "Canaries: messages that are redriven first (0: none)",
+                &number("canary", canary.to_string()), 0..=1_000))
+            (number_field("breaker", "Stop after so many are dead again for one cause (0: never)",
+                &number("breaker", breaker.to_string()), 0..=1_000))
+        }
+        p.buttons { button { "Show the plan" } " " a href="/" { "Cancel" } }
+    };
+    let body = html! {
+        h1 { (foreign(&title)) }
+        p { "The plan is shown before anything is written, and stored on this machine." }
+        @if let Some(exit) = refused {
+            div role="alert" {
+                p { "Nothing was written." }
+                @for line in exit.lines() { p { (foreign(&capitalised(line))) "." } }
+            }
+        }
+        (form("/plan", token, &selected.fields(), body))
+    };
+    let page = Page::new(title, "", body);
+    Ok(if refused.is_some() { page.with_status(StatusCode::CONFLICT) } else { page })
+}
+
+fn number_field(name: &str, label: &str, value: &str, range: std::ops::RangeInclusive<u32>) -> Markup {
+    field(
+        name,
+        label,
+        html! {
+            input id=(name) name=(name) type="number" required min=(range.start()) max=(range.end()) value=(value);
+        },
+        None,
+    )
+}
+
+/// Makes a plan, and stores it. The records are only read.
+pub(in crate::console) async fn make_plan(visit: &Visit<'_>) -> Result<Page, Exit> {
+    visit.desk.allows_changes()?;
+    let request = match request(visit) {
+        Ok(request) => request,
+        Err(exit) => return show_form(visit, Some(&exit)),
+    };
+    let console = visit.desk.console().await?.limit(request.limit);
+    let plan = match request.plan(&console).await {
+        Ok(plan) => plan,
+        Err(exit) => return show_form(visit, Some(&exit)),
+    };
+    if plan.items.is_empty() {
+        let exit = bulk::nothing(&plan);
+        let exit = plan
+            .left_out
+            .iter()
+            .take(5)
+            .fold(exit, |exit, it| exit.detail(format!("{}: {}", named(&it.work), it.because)));
+        return show_form(visit, Some(&exit));
+    }
+    let address = href("/plan", &[("id", &plan.id)]);
+    request.kept(&visit.desk.connection, plan).keep()?;
+    Ok(Page::see_other(address))
+}
+
+fn request(visit: &Visit<'_>) -> Result<Request, Exit> {
+    let Visit { desk, asked, .. } = visit;
+    let selected = Selected::of(asked)?;
+    let verb = needed(asked, "verb")?;
+    let verb = verbs_of(selected.need).iter().find(|it| it.as_str() == verb);
+    let verb = verb.ok_or_else(|| Exit::say(Exit::USAGE, "choose an act"))?;
+    let given = |name: &str| asked.get(name).map(String::as_str).filter(|value| !value.is_empty());
+    let act = match verb {
+        Verb::Release => Act::release(),
+        Verb::Resolve => {
+            let result = given("result").ok_or_else(|| Exit::say(Exit::USAGE, "a resolve takes a result"))?;
+            Act::resolve(options::json_in_form(result)?)
+        }
+        Verb::Close => Act::close(),
+        Verb::Retry => Act::retry(),
+        Verb::Skip => Act::skip(),
+        Verb::Compensate => Act::compensate(),
+        Verb::Cancel => Act::cancel(),
+        Verb::Redrive => Act::redrive(),
+        Verb::Archive => Act::archive(),
+        Verb::Restore => Act::restore(),
+        Verb::Discard => Act::discard(),
+        _ => Act::note(),
+    };
+    let act = given("step").into_iter().fold(act, Act::step);
+    let redrives = act.verb == Verb::Redrive;
+    let number = |name: &str, default: usize| match given(name) {
+        None => Ok(default),
+        Some(text) => {
+            let what = format!("{name} is not a number: {text}");
+            text.parse::<usize>().map_err(|_| Exit::say(Exit::USAGE, what))
+        }
+    };
+    let rate = number("rate", 10)?.clamp(1, 10_000);
+    let options = ApplyOptions {
+        per_second: u32::try_from(rate).unwrap_or(1),
+        canary: if redrives { number("canary", 1)? } else { 0 },
+        breaker: if redrives { number("breaker", 10)? } else { 0 },
+        ..ApplyOptions::default()
+    };
+    Ok(Request {
+        filter: selected.filter(),
+        act,
+        operator: Operator::new(desk.viewer.clone(), given("reason").unwrap_or_default())?,
+        limit: number("limit", 10_000)?.max(1),
+        options,
+        seen: None,
+        out: None,
+    })
+}
+
+/// A stored plan, and how far its application is.
+pub(in crate::console) async fn plan(visit: &Visit<'_>) -> Result<Page, Exit> {
+    let Visit { desk, asked, token } = visit;
+    let id = needed(asked, "id")?;
+    let (path, kept) = Store::of_user()?.read(id)?;
+    let Kept { plan, options, .. } = &kept;
+    let again = bulk::again(&desk.connection, &path);
+    let progress = desk.runs.of(id).map(|run| run.progress());
+    let is_running = progress.as_ref().is_some_and(|progress| progress.ended.is_none());
+    let step = plan.act.step.as_ref().map(|step| format!(" {step} of")).unwrap_or_default();
+    let title = format!("{}{step} {} records", plan.act.verb, plan.items.len());
+    let body = html! {
+        h1 { "Plan: " (foreign(&title)) }
+        @match &progress {
+            None => { p.sentence { "Nothing was written yet. The plan is stored on this machine." } },
+            Some(progress) => { (run(progress, plan.items.len(), &again)) },
+        }
+        @if desk.may_change {
+            @let fields = [("id", id)];
+            @if is_running {
+                (form("/plan/stop", token, &fields, html! { p.buttons { button { "Stop" } } }))
+            } @else if !progress.as_ref().is_some_and(is_complete) {
+                @let verb = if progress.is_some() { "Continue" } else { "Apply" };
+                (form("/plan/apply", token, &fields, html! {
+                    p.buttons { button.acts { (verb) " the plan: " (title) } " " a href="/" { "Cancel" } }
+                }))
+            }
+        }
+        (facts(facts_of(plan, options)))
+        h2 { "In a terminal" }
+        p { "This line applies the plan, or continues it. Nothing is done twice." }
+        p { (code(&again)) }
+        (records(plan))
+    };
+    let page = Page::new(format!("Plan {id}"), "", body);
+    Ok(if is_running { page.refreshing() } else { page })
+}
+
+fn is_complete(progress: &Progress) -> bool {
+    matches!(&progress.ended, Some(Ended::Reported { report, .. }) if report.is_finished())
+}
+
+fn facts_of(plan: &Plan, options: &ApplyOptions) -> Vec<(&'static str, Markup)> {
+    let found = format!("{} of {} found, {} left out", plan.items.len(), plan.found, plan.left_out.len());
+    let cost = format!("at least {} requests and {} write units", plan.requests(), plan.write_units());
+    let mut rows = vec![
+        ("records", html! { (found) }),
+        ("found by", foreign(&plan.filter.to_string())),
+        ("reason", foreign(&plan.reason)),
+        ("planned by", foreign(&plan.by)),
+        ("made", when(plan.made)),
+        ("applied at", html! { (print::pace(options)) }),
+        ("cost", html! { (cost) }),
+        ("id", code(&plan.id)),
+    ];
+    rows.extend(plan.act.result.as_ref().map(|result| ("result", foreign(&result.to_string()))));
+    rows
+}
+
+/// How far a run is.
+fn run(progress: &Progress, all: usize, again: &str) -> Markup {
+    let Progress { told, done, .. } = progress;
+    html! {
+        p { progress max=(all) value=(told) aria-label="Records that have an outcome" {} " " (told) " of " (all) ", " (done) " done" }
+        @match &progress.ended {
+            None if progress.is_stopped => { p.sentence { "Stopping: the acts that have begun are finished." } },
+            None => { p.sentence { "The plan is being applied." } },
+            Some(Ended::Failed(error)) => {
+                p role="alert" { (foreign(&capitalised(error))) ". The next run finds out what was done." }
+            },
+            Some(Ended::Reported { report, results, error }) => {
+                @let class = if report.is_finished() && !report.tripped { "sentence well" } else { "sentence" };
+                p class=(class) {
+                    @if report.tripped { "Stopped by the canaries or the breaker: " }
+                    @else if report.is_finished() { "Finished: " }
+                    @else { "Not finished: " }
+                    (bulk::said(report)) "."
+                }
+                @if !report.is_finished() { p { "Continue the plan here, or by " (code(again)) } }
+                @if let Some(error) = error { p role="alert" { (foreign(error)) } }
+                p { "Each result is in " code { (foreign(&results.display().to_string())) } "." }
+            },
+        }
+        @if !progress.said.is_empty() {
+            h2 { "Not done" }
+            ul { @for line in &progress.said { li { (foreign(line)) } } }
+        }
+    }
+}
+
+/// The records of a plan, their causes and effects, and the records that are left out.
+fn records(plan: &Plan) -> Markup {
+    let (effects, unknown) = print::effects(plan);
+    let items = plan.items.iter().take(SHOWN).map(|item| {
+        [link(&item.work, &named(&item.work)), moment_or(item.since), foreign_or(item.cause.as_deref())]
+    });
+    let left_out = plan.left_out.iter().take(SHOWN);
+    let left_out = left_out.map(|it| [link(&it.work, &named(&it.work)), foreign(&it.because)]);
+    let more = |count: usize| count.saturating_sub(SHOWN);
+    html! {
+        h2 { "Each of them" }
+        ul {
+            @for (effect, count) in &effects { li { (count) ": " (foreign(effect)) } }
+            @for (fact, count) in &unknown { li { (count) " unknown: " (foreign(fact)) } }
+        }
+        h2 { "Causes" }
+        ul {
+            @for (cause, count) in print::causes(plan) {
+                li { (count) ": " @if cause.is_empty() { "none is known" } @else { (foreign(&cause)) } }
+            }
+        }
+        h2 { "Records" }
+        (table("Records of the plan", ["Record", "Since", "Cause"], items))
+        @if more(plan.items.len()) > 0 { p { "and " (more(plan.items.len())) " more" } }
+        @if !plan.left_out.is_empty() {
+            h2 { "Left out" }
+            (table("Records that are left out", ["Record", "Reason"], left_out))
+            @if more(plan.left_out.len()) > 0 { p { "and " (more(plan.left_out.len())) " more" } }
+        }
+        @if !plan.complete { p { "More may fit: the lists were not read to their end." } }
+    }
+}
+
+/// Applies a stored plan, or continues it, in a task of its own.
+pub(in crate::console) async fn apply_plan(visit: &Visit<'_>) -> Result<Page, Exit> {
+    let Visit { desk, asked, .. } = visit;
+    desk.allows_changes()?;
+    let id = needed(asked, "id")?;
+    let (path, mut kept) = Store::of_user()?.read(id)?;
+    kept.is_for(&desk.connection)?;
+    kept.plan = bulk::applied_by(kept.plan, desk.viewer.clone());
+    desk.runs.start(desk.connection.console().await?, path, kept)?;
+    Ok(Page::see_other(href("/plan", &[("id", id)])))
+}
+
+/// Stops the application of a plan. Acts that have begun are finished.
+pub(in crate::console) async fn stop_plan(visit: &Visit<'_>) -> Result<Page, Exit> {
+    let id = needed(visit.asked, "id")?;
+    if let Some(run) = visit.desk.runs.of(id) {
+        run.stop();
+    }
+    Ok(Page::see_other(href("/plan", &[("id", id)])))
+}

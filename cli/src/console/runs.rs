@@ -1,0 +1,128 @@
+//! The plans that this console applies: each has a task of its own, which outlives the page.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use locker::operator::{Acted, ApplyOptions, ApplyReport, Console, Done};
+
+use crate::bulk::{self, Applied, Kept};
+use crate::exit::Exit;
+
+/// The largest number of records that were left as they are, and that a page names.
+const NAMED: usize = 100;
+/// How often the end of all runs is looked for.
+const TICK: Duration = Duration::from_millis(50);
+
+/// The applications of plans, by the id of the plan. The latest of each plan is kept.
+#[derive(Debug, Default)]
+pub(super) struct Runs(Mutex<HashMap<String, Arc<Run>>>);
+
+/// One application of a plan.
+#[derive(Debug)]
+pub(super) struct Run {
+    stop: Arc<AtomicBool>,
+    progress: Mutex<Progress>,
+}
+
+/// How far a run is.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Progress {
+    /// Records that have an outcome.
+    pub(super) told: usize,
+    /// Those on which the act is done.
+    pub(super) done: usize,
+    /// Whether somebody stopped it. Acts that had begun are finished.
+    pub(super) is_stopped: bool,
+    /// Records that were left as they are, and errors.
+    pub(super) said: Vec<String>,
+    pub(super) ended: Option<Ended>,
+}
+
+/// The end of a run.
+#[derive(Debug, Clone)]
+pub(super) enum Ended {
+    Reported { report: ApplyReport, results: PathBuf, error: Option<String> },
+    Failed(String),
+}
+
+impl Runs {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<Run>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn of(&self, id: &str) -> Option<Arc<Run>> {
+        self.all().get(id).cloned()
+    }
+
+    /// Each plan that is applied now.
+    pub(super) fn under_way(&self) -> Vec<(String, Progress)> {
+        let all = self.all();
+        let runs = all.iter().map(|(id, run)| (id.clone(), run.progress()));
+        let mut runs: Vec<_> = runs.filter(|(_, progress)| progress.ended.is_none()).collect();
+        runs.sort_by(|one, other| one.0.cmp(&other.0));
+        runs
+    }
+
+    /// Applies a plan in a task of its own. An error if this console applies it already.
+    pub(super) fn start(&self, console: Console, path: PathBuf, kept: Kept) -> Result<(), Exit> {
+        let mut all = self.all();
+        let id = kept.plan.id.clone();
+        if all.get(&id).is_some_and(|run| run.progress().ended.is_none()) {
+            return Err(Exit::say(Exit::CHANGED, format!("the plan {id} is being applied already")));
+        }
+        let run = Arc::new(Run { stop: Arc::default(), progress: Mutex::default() });
+        all.insert(id, Arc::clone(&run));
+        tokio::spawn(async move { run.apply(console, path, kept).await });
+        Ok(())
+    }
+
+    /// Stops every run, and waits until the acts that have begun have ended.
+    pub(super) async fn stop(&self) {
+        self.all().values().for_each(|run| run.stop());
+        while !self.under_way().is_empty() {
+            tokio::time::sleep(TICK).await;
+        }
+    }
+}
+
+impl Run {
+    pub(super) fn progress(&self) -> Progress {
+        self.locked().clone()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins no further act.
+    pub(super) fn stop(&self) {
+        self.locked().is_stopped = true;
+        self.stop.store(true, Ordering::SeqCst);
+    }
+
+    async fn apply(&self, console: Console, path: PathBuf, kept: Kept) {
+        let options = ApplyOptions { stop: Arc::clone(&self.stop), ..kept.options };
+        let applied = bulk::run(&console, &path, (&kept.plan, &options), |outcome| self.add(outcome)).await;
+        let said = |exit: &Exit| exit.lines().collect::<Vec<_>>().join("; ");
+        let ended = match applied {
+            Ok(Applied { report, results, unwritten }) => {
+                Ended::Reported { report, results, error: unwritten.as_ref().map(said) }
+            }
+            Err(exit) => Ended::Failed(said(&exit)),
+        };
+        self.locked().ended = Some(ended);
+    }
+
+    fn add(&self, outcome: &Acted) {
+        let mut progress = self.locked();
+        progress.told += 1;
+        progress.done += usize::from(outcome.done == Done::Done);
+        let said = bulk::not_done(outcome);
+        if progress.said.len() < NAMED {
+            progress.said.extend(said);
+        }
+    }
+}
