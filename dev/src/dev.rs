@@ -79,7 +79,8 @@ async fn serve(connection: &Connection, dev: &Dev) -> Result<Exit, Exit> {
     let (books, books_at) = listen(dev.provider_port, "--provider-port").await?;
     let (api_address, books_address) = (format!("http://{api_at}"), format!("http://{books_at}"));
     store.serves_at(&api_address)?;
-    let console = WebConsole::open(connection, dev.console_port).await?;
+    // The tables are those of the demo, so its pages have acts.
+    let console = WebConsole::open(connection, dev.console_port).await?.allow_changes();
     let console_address = console.address()?;
     let patience = Duration::from_secs(dev.patience);
     let payments =

@@ -71,8 +71,13 @@ impl Serve {
                 "the plan {id} is stopped when the acts under way have ended; to continue it: {again}"
             ));
         }
-        runs.stop().await;
-        Ok(Exit::quiet(Exit::OK))
+        tokio::select! {
+            () = runs.stop() => Ok(Exit::quiet(Exit::OK)),
+            _ = tokio::signal::ctrl_c() => {
+                let said = "ended at once; acts under way may be done, which the next run of the plan finds out";
+                Ok(Exit::say(Exit::UNKNOWN, said))
+            }
+        }
     }
 }
 

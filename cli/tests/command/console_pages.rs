@@ -139,7 +139,7 @@ fn workflow_is_drawn_with_steps_event_message_and_acts() {
     );
     has(&waits, &["locker --local=.locker workflow signal trip/waits --event paid --seen "]);
     has(&waits, &["workflow compensate trip/waits --seen", "the compensations of what its steps did"]);
-    has(&waits, &["acts are not possible now", "its step charge is completed, which retry cannot change"]);
+    has(&waits, &["Not possible now: ", "its step charge is completed, which retry cannot change"]);
     assert!(!waits.contains("classified"), "{waits}");
     has(&web.get("/workflow?key=trip%2Fsleeps").body, &["night", "timer"]);
     let failed = web.get("/workflow?key=trip%2Ffails").body;

@@ -51,7 +51,7 @@ fn plan_is_stored_before_it_is_applied_and_the_line_continues_it() {
     let group = web.get(&format!("/group?{}", group.expect("a group").replace("&amp;", "&"))).body;
     let form = group.split("href=\"/plan/new?").nth(1).and_then(|rest| rest.split('"').next());
     let form = web.get(&format!("/plan/new?{}", form.expect("a plan").replace("&amp;", "&")));
-    has(&form.body, &["Act on all held, of the group ", "release", "resolve", "close"]);
+    has(&form.body, &["Act on all held tokens of the group ", "release", "resolve", "close"]);
     let form = form.form("/plan").with("reason", "relay repaired").with("rate", "10000");
     let (path, page) = follow(&web, &web.send(&form));
     has(&page.body, &["Nothing was written yet.", "release 12 records", "12 of 12 found", "relay repaired"]);

@@ -164,7 +164,7 @@ fn result_field(part: &Part, verb: Verb, work: &Work, value: &str) -> Markup {
     let (label, help) = match (verb, work) {
         (Verb::Signal, _) => ("Value of the event, as JSON", None),
         (_, Work::Message { .. }) => ("Body", None),
-        _ => ("Result, as JSON", form_of(part)),
+        _ => ("Result, as JSON", Some(form_of(part))),
     };
     field(
         "result",
@@ -178,13 +178,12 @@ fn result_field(part: &Part, verb: Verb, work: &Work, value: &str) -> Markup {
 }
 
 /// What a result has to look like.
-fn form_of(part: &Part) -> Option<String> {
-    match part {
-        Part::Token(record) => {
-            record.form().and_then(Form::example).map(|example| format!("Its form is {example}."))
-        }
-        _ => Some("A string needs quotes: \"sent\".".to_owned()),
-    }
+fn form_of(part: &Part) -> String {
+    let form = match part {
+        Part::Token(record) => record.form().and_then(Form::example),
+        _ => None,
+    };
+    form.map_or_else(|| "A string needs quotes: \"sent\".".to_owned(), |form| format!("Its form is {form}."))
 }
 
 fn option(name: &str, asked: &Asked, text: &str) -> Markup {
@@ -215,7 +214,7 @@ pub(super) fn capitalised(text: &str) -> String {
 
 /// A dry run; or, with its id, the act.
 pub(in crate::console) async fn act(visit: &Visit<'_>) -> Result<Page, Exit> {
-    let Visit { desk, asked, token } = visit;
+    let Visit { desk, asked, .. } = visit;
     desk.allows_changes()?;
     let work = work_of(asked)?;
     let console = desk.console().await?;
@@ -230,7 +229,22 @@ pub(in crate::console) async fn act(visit: &Visit<'_>) -> Result<Page, Exit> {
         Ok(operator) => operator,
         Err(error) => return again(locker::Error::from(error).into()),
     };
-    match call(&console, (&part, &act), &operator, given(asked, "seen")).await? {
+    let called = call(&console, (&part, &act), &operator, given(asked, "seen")).await;
+    match called.map_err(Exit::from) {
+        Err(exit) if exit.code() == Exit::UNKNOWN => Ok(unknown(&work, &exit)),
+        called => answer(visit, &part, (&act, &operator), called?),
+    }
+}
+
+/// The page for what a call came to.
+fn answer(
+    visit: &Visit<'_>,
+    part: &Part,
+    (act, operator): (&Act, &Operator),
+    called: Called,
+) -> Result<Page, Exit> {
+    let (Visit { asked, token, .. }, work) = (visit, part.work());
+    match called {
         Called::DryRun { meaning, id } => {
             let title = title(act.verb, act.step.as_deref(), &work);
             let fields = FIELDS.iter().filter_map(|name| Some((*name, given(asked, name)?)));
@@ -242,7 +256,7 @@ pub(in crate::console) async fn act(visit: &Visit<'_>) -> Result<Page, Exit> {
                 @for unknown in &meaning.unknown { p role="alert" { "Unknown: " (foreign(unknown)) } }
                 (facts([
                     ("record", link(&work, &named(&work))),
-                    ("state", badge(state_of(&part))),
+                    ("state", badge(state_of(part))),
                     ("operator", foreign(operator.by())),
                     ("reason", foreign(operator.reason())),
                     ("id", code(&id)),
@@ -266,10 +280,10 @@ pub(in crate::console) async fn act(visit: &Visit<'_>) -> Result<Page, Exit> {
                 About::Step => format!("{}; look at the record again", refusal.because),
                 _ => refusal.because,
             };
-            show_form(visit, &part, Some(&because), refusal.unless)
+            show_form(visit, part, Some(&because), refusal.unless)
         }
         Called::Differs(differs) => Ok(differing(&work, differs)),
-        Called::Ran { intervened: Intervened::Done, .. } => Ok(done(&act, &work)),
+        Called::Ran { intervened: Intervened::Done, .. } => Ok(done(act, &work)),
         Called::Ran { .. } => Ok(differing(&work, Differs::Record)),
     }
 }
@@ -286,6 +300,17 @@ fn differing(work: &Work, differs: Differs) -> Page {
         p { (link(work, &named(work))) }
     };
     Page::new("Nothing was written", "", body).with_status(StatusCode::CONFLICT)
+}
+
+/// The page of an act whose reply was lost.
+fn unknown(work: &Work, exit: &Exit) -> Page {
+    let body = html! {
+        h1 { "It is unknown whether this was written" }
+        div role="alert" { @for line in exit.lines() { p { (foreign(line)) } } }
+        p { "Look at the record: it shows the act if it was written. Nothing is done twice." }
+        p { (link(work, &named(work))) }
+    };
+    Page::new("Unknown", "", body).with_status(StatusCode::BAD_GATEWAY)
 }
 
 fn done(act: &Act, work: &Work) -> Page {

@@ -111,7 +111,7 @@ pub(super) fn acts(desk: &Desk, part: &Part, judged: &[Judged], timeline: Option
         }
         @if !refused.is_empty() {
             details #refused {
-                summary { (refused.len()) " acts are not possible now" }
+                summary { "Not possible now: " (refused.len()) " acts" }
                 (table("Acts that are not possible now", ["Act", "Step", "Reason"], refused))
             }
         }

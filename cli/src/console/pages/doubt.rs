@@ -7,7 +7,7 @@ use locker::operator::{Filter, Match, Need, Part, Verb};
 use maud::{Markup, html};
 
 use super::act::address;
-use super::html::{code, foreign, foreign_or, href_of, link, moment_or, named};
+use super::html::{code, foreign, foreign_or, href_of, link, named, when};
 use super::layout::Page;
 use super::workflow::is_in_doubt;
 use crate::console::server::Desk;
@@ -47,10 +47,7 @@ pub(in crate::console) async fn doubt(desk: &Desk) -> Result<Page, Exit> {
         @if effects.is_empty() {
             p.sentence.well { "No token and no step of a workflow in quarantine is in doubt." }
         } @else {
-            p {
-                "Nobody knows whether these effects happened. Ask the provider with the key. Nothing repeats them until you \
-                 answer."
-            }
+            p { "Nobody knows whether these effects happened. Ask the provider with the key, and record the answer." }
             @for effect in &effects { (card(desk, effect)) }
         }
         @if !is_finished { p { "There may be more: the first " (MOST) " of each kind were read." } }
@@ -101,7 +98,10 @@ fn card(desk: &Desk, effect: &Effect) -> Markup {
                 (link(work, &name))
             }
             p { "Ask the provider: was there an operation with the idempotency key " (code(&effect.key)) "?" }
-            p { "In doubt: " (moment_or(effect.since)) ". Cause: " (foreign_or(effect.cause.as_deref())) }
+            p {
+                @if let Some(since) = effect.since { "In doubt since " (when(since)) ". " }
+                "Cause: " (foreign_or(effect.cause.as_deref()))
+            }
             @if desk.may_change {
                 p.buttons {
                     a.button href=(address(happened)) { "It happened" }

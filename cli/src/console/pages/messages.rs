@@ -73,7 +73,8 @@ pub(in crate::console) async fn message(desk: &Desk, asked: &Asked) -> Result<Pa
     for (name, value) in dead::facts(message) {
         rows.push((name, if name == "state" { badge(&value) } else { foreign(&value) }));
     }
-    rows.retain(|(name, _)| !["acted on by", "who said"].contains(name));
+    // The heading and the links below have the others.
+    rows.retain(|(name, _)| !["message", "committed in", "acted on by", "who said"].contains(name));
     rows.extend(acted_on(message.intervention()));
     let judged = of_message(&console, &part, message);
     let id = message.short_id();

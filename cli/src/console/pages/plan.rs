@@ -86,14 +86,20 @@ impl<'a> Selected<'a> {
         self.text.into_iter().fold(filter, Filter::text)
     }
 
-    /// As a sentence names it: `quarantined, of the group 9a8fac0a`.
+    /// As a sentence names it: `quarantined workflows of the group 9a8fac0a`.
     fn said(&self) -> String {
-        let mut said = self.need.map_or_else(|| "archived messages".to_owned(), |need| words(need.as_str()));
+        let state = self.need.map_or_else(|| "archived".to_owned(), |need| words(need.as_str()));
+        let kind = match group_of(self.need) {
+            None => "tokens",
+            Some("workflow") => "workflows",
+            Some(_) => "messages",
+        };
+        let mut said = format!("{state} {kind}");
         if let Some(group) = self.group {
-            said.push_str(&format!(", of the group {group}"));
+            said.push_str(&format!(" of the group {group}"));
         }
         if let Some(text) = self.text {
-            said.push_str(&format!(", with the text {text}"));
+            said.push_str(&format!(" with the text {text}"));
         }
         said
     }
@@ -270,7 +276,7 @@ pub(in crate::console) async fn plan(visit: &Visit<'_>) -> Result<Page, Exit> {
     let Visit { desk, asked, token } = visit;
     let id = needed(asked, "id")?;
     let (path, kept) = Store::of_user()?.read(id)?;
-    let Kept { plan, options, .. } = &kept;
+    let plan = &kept.plan;
     let again = bulk::again(&desk.connection, &path);
     let progress = desk.runs.of(id).map(|run| run.progress());
     let is_running = progress.as_ref().is_some_and(|progress| progress.ended.is_none());
@@ -293,7 +299,7 @@ pub(in crate::console) async fn plan(visit: &Visit<'_>) -> Result<Page, Exit> {
                 }))
             }
         }
-        (facts(facts_of(plan, options)))
+        (facts(facts_of(&kept)))
         h2 { "In a terminal" }
         p { "This line applies the plan, or continues it. Nothing is done twice." }
         p { (code(&again)) }
@@ -307,11 +313,13 @@ fn is_complete(progress: &Progress) -> bool {
     matches!(&progress.ended, Some(Ended::Reported { report, .. }) if report.is_finished())
 }
 
-fn facts_of(plan: &Plan, options: &ApplyOptions) -> Vec<(&'static str, Markup)> {
+fn facts_of(kept: &Kept) -> Vec<(&'static str, Markup)> {
+    let Kept { place, plan, options, .. } = kept;
     let found = format!("{} of {} found, {} left out", plan.items.len(), plan.found, plan.left_out.len());
     let cost = format!("at least {} requests and {} write units", plan.requests(), plan.write_units());
     let mut rows = vec![
         ("records", html! { (found) }),
+        ("tables", foreign(place)),
         ("found by", foreign(&plan.filter.to_string())),
         ("reason", foreign(&plan.reason)),
         ("planned by", foreign(&plan.by)),
