@@ -13,6 +13,7 @@ pub mod command;
 mod engine;
 #[path = "../explorer/mod.rs"]
 pub mod explorer;
+pub mod filled;
 mod gate;
 #[path = "../history/mod.rs"]
 pub mod history;

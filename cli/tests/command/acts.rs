@@ -5,10 +5,10 @@ use locker::workflow::Workflows;
 use locker::{Begun, Form, Locker};
 use locker_tests::Counted;
 use locker_tests::command::{Place, until};
+use locker_tests::filled::Stuck;
 use serde_json::json;
 
 use crate::dead::shown;
-use crate::json::Stuck;
 use crate::{bare, place};
 
 /// Begins a token as a program of the user's own does, and leaves it in doubt.

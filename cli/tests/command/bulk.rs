@@ -4,10 +4,10 @@ use std::process::Command;
 
 use locker::workflow::Workflows;
 use locker::{Begun, Locker};
+use locker_tests::filled::Stuck;
 use serde_json::json;
 
 use crate::dead::shown;
-use crate::json::Stuck;
 use crate::{bare, place};
 
 pub(crate) fn hold(place: &crate::Place, count: usize) {

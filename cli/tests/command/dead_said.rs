@@ -6,28 +6,18 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aws_sdk_dynamodb::types::TransactWriteItem;
-use chrono::{DateTime, Utc};
 use lock_token_testing::Embedded;
 use locker::inbox::Delivery;
 use locker::message::{MessageState, NewMessage};
 use locker::workflow::Workflows;
 use locker::{Class, Operator};
 use locker_tests::command::{Place, Ran};
+use locker_tests::filled::Behind;
 use serde_json::{Value, json};
 
 use crate::dead::{are_dead, groups, messages, shown};
 use crate::place;
 use crate::sqs::{Queue, relay};
-
-/// A minute behind, so that what is committed is due.
-#[derive(Debug)]
-pub(crate) struct Behind;
-
-impl locker::Clock for Behind {
-    fn now(&self) -> DateTime<Utc> {
-        (std::time::SystemTime::now() - Duration::from_secs(60)).into()
-    }
-}
 
 fn in_runtime<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Runtime::new().expect("a runtime").block_on(work)

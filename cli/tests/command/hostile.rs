@@ -12,11 +12,10 @@ use locker::message::NewMessage;
 use locker::workflow::Workflows;
 use locker::{Begun, Class, Locker};
 use locker_tests::command::{Place, Ran};
+use locker_tests::filled::{Behind, Stuck};
 use serde_json::Value;
 
 use crate::dead::{messages, shown};
-use crate::dead_said::Behind;
-use crate::json::Stuck;
 use crate::place;
 
 /// Clears the screen, sets a title, reverses what follows, hides, and begins a line. In a page it

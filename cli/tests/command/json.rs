@@ -3,32 +3,16 @@
 
 use std::collections::BTreeSet;
 
+use locker::Class;
 use locker::inbox::Delivery;
-use locker::workflow::{Flow, StepAttempt, Stop, Workflow, Workflows};
-use locker::{Class, Failure};
+use locker::workflow::Workflows;
 use locker_tests::command::{Place, Ran};
+use locker_tests::filled::Stuck;
 use serde_json::Value;
 
 use crate::dead::shown;
 use crate::guide::verbs;
 use crate::{bare, place};
-
-/// A workflow that stops in quarantine, for the verbs that act on one.
-pub(crate) struct Stuck;
-
-impl Workflow for Stuck {
-    const NAME: &'static str = "stuck";
-    type Input = String;
-    type Output = String;
-
-    async fn run(&self, flow: &Flow, number: String) -> Result<String, Stop> {
-        let call = |_: StepAttempt| {
-            let wrong = Failure::needs_operator(format!("the number {number} is wrong"));
-            async move { Err::<String, _>(wrong) }
-        };
-        flow.once("call").run(call).await
-    }
-}
 
 /// A call of every verb that does what it is asked, on records that are there for it. `{}` is the
 /// revision that the call before it printed.
