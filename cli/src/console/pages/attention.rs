@@ -67,7 +67,7 @@ pub(super) fn runs(status: &Status) -> Markup {
         let [name, ran, how, by] = status::last_run(run);
         [html! { (name) }, html! { (ran) }, badge_or(&how), foreign_or(Some(&by))]
     });
-    table("Scheduled functions", ["Function", "Last run", "", "By"], rows)
+    table("Scheduled functions", ["Function", "Last run", "Problem", "By"], rows)
 }
 
 fn badge_or(word: &str) -> Markup {

@@ -37,7 +37,7 @@ pub(super) fn moment_or(at: Option<DateTime<Utc>>) -> Markup {
 
 /// A time in full, and relative to now.
 pub(super) fn when(at: DateTime<Utc>) -> Markup {
-    html! { (output::time(at)) " (" (output::relative(at, output::now())) ")" }
+    html! { (output::time(at)) " " span.near { "(" (output::relative(at, output::now())) ")" } }
 }
 
 /// Names and values.

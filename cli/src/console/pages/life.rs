@@ -7,7 +7,7 @@ use locker::{Intervention, Work};
 use maud::{Markup, html};
 
 use super::drawing::{Bar, Drawing};
-use super::html::{badge, foreign, link, moment, named, table, when};
+use super::html::{badge, foreign, foreign_or, link, moment, named, table, when};
 use super::{ABSENT, Asked, needed, token};
 use crate::console::server::Desk;
 use crate::exit::Exit;
@@ -86,7 +86,7 @@ pub(super) fn state_of(part: &Part) -> &'static str {
 pub(super) fn events(timeline: &Timeline) -> Markup {
     let rows = timeline.events.iter().map(|event| {
         let of = subject(&event.of, event.step.as_deref());
-        [when(event.at), html! { (event.what) }, link(&event.of, &of), foreign(&because(event))]
+        [when(event.at), html! { (event.what) }, link(&event.of, &of), foreign_or(Some(&because(event)))]
     });
     table("Timeline", ["At", "What", "Of", "By and why"], rows)
 }
