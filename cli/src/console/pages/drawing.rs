@@ -173,7 +173,7 @@ impl Drawing {
                     }
                     line.axis x1=(LEFT) x2=(RIGHT) y1="22" y2="22" {}
                     @for fold in &axis.folds {
-                        line.fold x1=(fold.x) x2=(fold.x) y1="18" y2=(height - 8.0) {}
+                        line.fold x1=(fold.x) x2=(fold.x) y1="18" y2=(height - 13.0) {}
                         text.fold x=(fold.x) y=(height - 1.0) text-anchor="middle" { (fold.text) }
                     }
                     @for (row, bar) in self.bars.iter().enumerate() { (self.row(bar, y(row), &axis)) }
