@@ -174,7 +174,9 @@ async function check(tab, page, { script, dark, phone }) {
   await open(tab, page);
   await tab.hasHeading(page.heading);
   await tab.has(page.has);
-  await tab.page.getByRole("searchbox", { name: "Find", exact: true }).waitFor();
+  // Without its box a label names nothing, and a placeholder is no name.
+  const labels = () => [...document.querySelectorAll("label")].map((it) => it.checkVisibility());
+  assert.ok((await tab.page.evaluate(labels)).every((is) => is), "each label is rendered");
   assert.equal(await tab.page.locator("img, iframe, object, script:not([src])").count(), 0, "foreign markup");
   await tab.fits();
   const copy = await tab.page.locator("button.copy").count();
