@@ -22,7 +22,7 @@ pub(crate) struct One<'a> {
     pub(crate) operator: &'a Operator,
 }
 
-/// What a call for an act on one record came to.
+/// The outcome of a call for an act on one record.
 pub(crate) enum Called {
     /// Nothing was written. An operator who saw this id may act.
     DryRun { meaning: Meaning, id: String },
@@ -30,7 +30,7 @@ pub(crate) enum Called {
     Refused(Refusal),
     /// The operator saw another record, or another act.
     Differs(Differs),
-    /// The act was written, or the record changed meanwhile.
+    /// The act was written; or the record changed before the write.
     Ran { meaning: Meaning, intervened: Intervened },
 }
 

@@ -42,8 +42,8 @@ impl Apply {
     }
 }
 
-/// The plan as the audit shows it: with the operator who applies it. If another one made it, the
-/// reason names the maker.
+/// The plan as the audit shows it: with the operator who applies it. If another operator made
+/// it, the reason names the maker.
 pub(crate) fn applied_by(mut plan: Plan, by: String) -> Plan {
     if plan.by != by {
         plan.reason = format!("{}; planned by {}", plan.reason, plan.by);
@@ -52,7 +52,7 @@ pub(crate) fn applied_by(mut plan: Plan, by: String) -> Plan {
     plan
 }
 
-/// What came of a plan.
+/// The outcome of a plan.
 pub(crate) struct Applied {
     pub(crate) report: ApplyReport,
     /// The file that has a line for each result.
@@ -61,8 +61,7 @@ pub(crate) struct Applied {
     pub(crate) unwritten: Option<Exit>,
 }
 
-/// Applies a plan that was stored, and adds each result to the file beside it, before `each` gets
-/// it.
+/// Applies a stored plan. Each result is added to the file of results, and then passed to `each`.
 pub(crate) async fn run(
     console: &Console,
     path: &Path,

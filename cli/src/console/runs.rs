@@ -1,4 +1,4 @@
-//! The plans that this console applies: each has a task of its own, which outlives the page.
+//! The plans that this console applies. Each is a task, which a closed page does not stop.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -34,7 +34,7 @@ pub(super) struct Progress {
     pub(super) told: usize,
     /// Those on which the act is done.
     pub(super) done: usize,
-    /// Whether somebody stopped it. Acts that had begun are finished.
+    /// Whether an operator stopped it. Acts that had begun are finished.
     pub(super) is_stopped: bool,
     /// Records that were left as they are, and errors.
     pub(super) said: Vec<String>,
@@ -66,7 +66,7 @@ impl Runs {
         runs
     }
 
-    /// Applies a plan in a task of its own. An error if this console applies it already.
+    /// Starts a task that applies a plan. An error if this console applies it already.
     pub(super) fn start(&self, console: Console, path: PathBuf, kept: Kept) -> Result<(), Exit> {
         let mut all = self.all();
         let id = kept.plan.id.clone();

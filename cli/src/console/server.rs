@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Ports that are tried, if any is good.
 const TRIES: usize = 16;
 
-/// The tables, and what the pages may show of them.
+/// The tables, and the settings of the pages.
 pub(super) struct Desk {
     pub(super) connection: Connection,
     /// The operator who looks, for the log.
@@ -165,7 +165,7 @@ async fn listen(port: u16) -> Result<(Vec<TcpListener>, u16), Exit> {
     }
 }
 
-/// The routes, behind the rules of access: what is refused is not routed.
+/// The routes. The rules of access come first: a refused request is not routed.
 fn router(gate: Arc<Gate>, desk: Arc<Desk>) -> Router {
     let routes = Router::new().fallback(answer).with_state(desk);
     Router::new().fallback_service(routes).layer(from_fn_with_state(gate, guard))
@@ -246,7 +246,7 @@ fn asset(kind: &'static str, text: &'static str) -> Response {
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
-/// The same connection, with a client that counts what a page reads.
+/// The same connection, with a client that counts the reads of a page.
 fn metered(connection: &Connection) -> Result<Connection, Exit> {
     let config = connection.client.config().to_builder().interceptor(Meter).build();
     let mut metered = connection.clone();

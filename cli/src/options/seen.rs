@@ -13,7 +13,7 @@ pub(crate) struct Seen {
     id: Option<String>,
 }
 
-/// How a record, or an act on it, differs from what an operator saw.
+/// The difference between an act and its dry run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Differs {
     /// The record has changed.

@@ -114,8 +114,8 @@ pub(in crate::console) async fn act_form(visit: &Visit<'_>) -> Result<Page, Exit
     show_form(visit, &part, None, None)
 }
 
-/// The form, with what was typed. `refused`: why the act was not possible. `unless`: the option
-/// that makes it possible.
+/// The form, with the values that were typed. `refused`: the reason why the act was not possible.
+/// `unless`: the option that makes it possible.
 fn show_form(
     visit: &Visit<'_>,
     part: &Part,
@@ -177,7 +177,7 @@ fn result_field(part: &Part, verb: Verb, work: &Work, value: &str) -> Markup {
     )
 }
 
-/// What a result has to look like.
+/// The form that a result must have.
 fn form_of(part: &Part) -> String {
     let form = match part {
         Part::Token(record) => record.form().and_then(Form::example),
@@ -236,7 +236,7 @@ pub(in crate::console) async fn act(visit: &Visit<'_>) -> Result<Page, Exit> {
     }
 }
 
-/// The page for what a call came to.
+/// The page of the outcome of a call.
 fn answer(
     visit: &Visit<'_>,
     part: &Part,

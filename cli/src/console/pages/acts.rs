@@ -13,7 +13,7 @@ use crate::hint::Hint;
 use crate::output;
 use crate::timeline;
 
-/// An act, and what the library says about it now.
+/// An act, and the library's verdict about it now.
 pub(super) struct Judged {
     pub(super) verb: Verb,
     pub(super) step: Option<String>,
@@ -27,7 +27,7 @@ impl Judged {
     }
 }
 
-/// All acts on a part. `offered`: those that the library offers.
+/// All acts on a part. `offered`: the acts that the library offers.
 pub(super) fn judge(console: &Console, part: &Part, offered: &[Choice]) -> Vec<Judged> {
     let work = part.work();
     let offered = offered.iter().filter(|choice| choice.of == work);

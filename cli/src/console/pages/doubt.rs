@@ -1,5 +1,5 @@
-//! *In doubt*: effects of which nobody knows whether they happened. For each, the question for the
-//! provider, and what to do with its answer.
+//! *In doubt*: effects that may or may not have happened. For each, the question for the provider,
+//! and an act for each answer.
 
 use chrono::{DateTime, Utc};
 use locker::Work;
@@ -47,7 +47,7 @@ pub(in crate::console) async fn doubt(desk: &Desk) -> Result<Page, Exit> {
         @if effects.is_empty() {
             p.sentence.well { "No token and no step of a workflow in quarantine is in doubt." }
         } @else {
-            p { "Nobody knows whether these effects happened. Ask the provider with the key, and record the answer." }
+            p { "It is unknown whether these effects happened. Ask the provider with the key, and record the answer." }
             @for effect in &effects { (card(desk, effect)) }
         }
         @if !is_finished { p { "There may be more: the first " (MOST) " of each kind were read." } }

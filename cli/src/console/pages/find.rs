@@ -17,7 +17,7 @@ use crate::ls::exact_keys;
 /// Items that one page shows.
 const MOST: usize = 200;
 
-/// Looks for the text as a key, and in everything that needs an operator. The lists of what is in
+/// Looks for the text as a key, and in everything that needs an operator. The lists of work in
 /// progress may be long, so they are read only on request.
 pub(in crate::console) async fn find(desk: &Desk, asked: &Asked) -> Result<Page, Exit> {
     let text = needed(asked, "text")?.trim();

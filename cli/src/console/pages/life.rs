@@ -1,5 +1,5 @@
-//! What the pages of a token, a workflow and a message have in common: how a record is found, its
-//! operator, its timeline, and the work around it.
+//! Common parts of the pages of a token, a workflow and a message: finding the record, its operator,
+//! its timeline, and related work.
 
 use chrono::{DateTime, Utc};
 use locker::operator::{Console, Part, Timeline};
@@ -52,7 +52,7 @@ pub(super) fn add_related(drawing: &mut Drawing, timeline: &Timeline, own: &Work
     }
 }
 
-/// Other work of the timeline: what it was begun inside, and what was begun inside it.
+/// The other work of the timeline: outer and inner tokens and workflows.
 pub(super) fn related(timeline: &Timeline, own: &Work) -> Markup {
     let others: Vec<_> = timeline.parts.iter().filter(|part| part.work() != *own).collect();
     html! {

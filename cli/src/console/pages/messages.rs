@@ -1,4 +1,4 @@
-//! *Messages*: those that are dead or late by topic and cause, and the archived ones; and one
+//! *Messages*: dead and unsent messages by topic and cause, archived messages, and the page of a
 //! message.
 
 use locker::Work;

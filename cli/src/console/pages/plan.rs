@@ -36,12 +36,12 @@ fn verbs_of(need: Option<Need>) -> &'static [Verb] {
         Some(Need::Late) => &[Verb::Skip],
         Some(Need::Dead) => &[Verb::Redrive, Verb::Archive, Verb::Discard, Verb::Note],
         Some(_) => &[],
-        // Archived messages need nobody.
+        // Archived messages have no need.
         None => &[Verb::Restore],
     }
 }
 
-/// What the records of a need are: the name of their verbs' group in the command.
+/// The group of verbs in the command for the records of a need.
 const fn group_of(need: Option<Need>) -> Option<&'static str> {
     match need {
         Some(Need::InDoubt | Need::Overdue | Need::Held) => None,
@@ -396,7 +396,7 @@ fn records(plan: &Plan) -> Markup {
     }
 }
 
-/// Applies a stored plan, or continues it, in a task of its own.
+/// Starts a task that applies a stored plan, or continues it.
 pub(in crate::console) async fn apply_plan(visit: &Visit<'_>) -> Result<Page, Exit> {
     let Visit { desk, asked, .. } = visit;
     desk.allows_changes()?;

@@ -75,7 +75,7 @@ fn facts(view: &View) -> Markup {
     super::html::facts(rows)
 }
 
-/// Whether nobody knows if a step happened: a `once` step whose driver is gone.
+/// Whether it is unknown if a step happened: it is a `once` step, and its driver is gone.
 pub(super) fn is_in_doubt(step: &StepView, now: DateTime<Utc>) -> bool {
     step.kind() == StepKind::Once && step.state() == StepState::Started && step.due() < now
 }

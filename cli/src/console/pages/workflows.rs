@@ -1,4 +1,4 @@
-//! *Workflows*: those that have not ended, and what each waits for.
+//! *Workflows*: the unfinished workflows, each with its wait.
 
 use locker::operator::{Filter, IndexEntry, Match};
 use locker::workflow::List;
