@@ -1,14 +1,14 @@
 //! What the documents point to exists: files, and the tests that are named as proof.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::root;
 
 /// The documents, and the folder that their links start from.
 fn documents() -> Vec<PathBuf> {
     let mut found = vec![root().join("README.md"), root().join("SECURITY.md")];
-    for folder in ["docs", "docs/decisions", "docs/evidence", "docs/book/src"] {
+    for folder in ["docs", "docs/decisions", "docs/evidence", "docs/book/src", "docs/book/src/operating"] {
         let entries = std::fs::read_dir(root().join(folder)).expect("a folder");
         let paths = entries.map(|entry| entry.expect("an entry").path());
         found.extend(paths.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
@@ -57,6 +57,14 @@ fn every_link_leads_to_a_file_and_every_test_that_is_named_is_in_it() {
     assert!(files > 100 && tests > 10, "{files} files, {tests} tests");
 }
 
+/// The files below a folder, by their paths in the book.
+fn below(book: &Path, folder: &str) -> BTreeSet<String> {
+    let files =
+        std::fs::read_dir(book.join(folder)).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let files = files.filter(|path| path.is_file());
+    files.map(|path| path.strip_prefix(book).expect("below it").display().to_string()).collect()
+}
+
 #[test]
 fn the_summary_of_the_book_lists_each_chapter_once() {
     let book = root().join("docs/book/src");
@@ -66,12 +74,34 @@ fn the_summary_of_the_book_lists_each_chapter_once() {
         let chapter = std::fs::read_to_string(book.join(file)).unwrap_or_else(|_| panic!("no {file}"));
         assert_eq!(chapter.lines().next(), Some(format!("# {title}").as_str()), "{file}");
     }
-    let files = std::fs::read_dir(&book).expect("a folder");
-    let files = files.map(|entry| entry.expect("an entry").file_name().into_string().expect("a name"));
-    let files: BTreeSet<String> = files.filter(|name| name != "SUMMARY.md").collect();
+    let mut files = below(&book, "");
+    files.extend(below(&book, "operating"));
+    files.remove("SUMMARY.md");
     let chapters: BTreeSet<String> = listed.iter().map(|(_, file)| (*file).to_owned()).collect();
     assert_eq!(files, chapters);
-    assert_eq!((chapters.len(), listed.len()), (14, 14), "13 chapters and the reference");
+    assert_eq!((chapters.len(), listed.len()), (22, 22), "14 chapters, 7 pages of one, and the reference");
+}
+
+#[test]
+fn pictures_of_the_book_are_small_described_and_used() {
+    let book = root().join("docs/book/src");
+    let mut used = BTreeSet::new();
+    for document in documents() {
+        let text = std::fs::read_to_string(&document).expect("text");
+        let folder = document.parent().expect("a folder");
+        for (shown, target) in links(&text).into_iter().filter(|(_, target)| target.ends_with(".png")) {
+            assert!(shown.len() > 40, "{}: {target} is described by {shown:?}", document.display());
+            used.insert(folder.join(target).canonicalize().expect("a picture"));
+        }
+    }
+    let stored =
+        below(&book, "images").into_iter().map(|name| book.join(name).canonicalize().expect("a file"));
+    let stored: BTreeSet<PathBuf> = stored.collect();
+    assert_eq!(stored, used);
+    for picture in &stored {
+        let bytes = std::fs::metadata(picture).expect("a file").len();
+        assert!(bytes < 150_000, "{} has {bytes} bytes", picture.display());
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! The runbook of `docs/operating.md`, followed by its own text, to the answer that the customer
+//! The runbook of the chapter *Operating*, followed by its own text, to the answer that the customer
 //! ought to get.
 
 mod refused;
@@ -17,8 +17,11 @@ const REQUEST: &str = "A request and the work inside it.";
 const HAPPENED: &str = "It happened.";
 const DID_NOT: &str = "It did not happen, and will not.";
 
+/// The page of tokens that need an operator.
+const TOKENS: &str = "operating/tokens.md";
+
 fn overdue() -> Section {
-    Section::read("A token is overdue or in doubt")
+    Section::read(TOKENS, "A token is overdue or in doubt")
 }
 
 /// Lists, until there are so many tokens, and shows each: the two lines that a section begins with.
@@ -205,7 +208,7 @@ async fn a_token_is_overdue_or_in_doubt() {
 
 #[test]
 fn a_token_is_held() {
-    let (section, overdue) = (Section::read("A token is held"), overdue());
+    let (section, overdue) = (Section::read(TOKENS, "A token is held"), overdue());
     let place = place();
     let fails = |key: &str| place.once(key, &["--hold-on-failure"], "echo x >> effects; exit 9").code;
     let keys = ["a", "b", "c"];

@@ -1,7 +1,7 @@
 //! What watches the stack: alarms, dashboard and saved queries use what the code emits, in a form
 //! that CloudWatch takes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use serde_yaml_ng::Value;
@@ -201,26 +201,54 @@ fn queries_are_such_as_cloudwatch_takes() {
     }
 }
 
+/// The alarms that the chapter lists, each with the page that it names.
+fn listed(chapter: &str) -> BTreeMap<&str, &str> {
+    let mut listed = BTreeMap::new();
+    for line in chapter.lines().filter(|line| line.starts_with("| [")) {
+        let (page, alarms) = line.split_once(") | ").expect("two cells");
+        let (_, page) = page.split_once("](").expect("a link");
+        for alarm in alarms.split('`').skip(1).step_by(2) {
+            assert_eq!(listed.insert(alarm, page), None, "{alarm} is listed twice");
+        }
+    }
+    listed
+}
+
+/// The entries of a page: the name and the urgency of each alarm.
+fn entries(page: &str) -> impl Iterator<Item = (&str, &str)> {
+    page.lines().filter_map(|line| {
+        let (name, rest) = line.strip_prefix("| `")?.split_once("` | ")?;
+        let (urgency, _) = rest.split_once(" | ")?;
+        name.starts_with(char::is_uppercase).then_some((name, urgency))
+    })
+}
+
 #[test]
-fn every_alarm_says_how_urgent_it_is_and_has_an_entry_in_the_runbook() {
-    let runbook = include_str!("../../../docs/operating.md");
+fn every_alarm_says_how_urgent_it_is_and_leads_to_one_page() {
+    let book = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/book/src");
+    let chapter = std::fs::read_to_string(book.join("operating.md")).expect("the chapter");
+    let mut listed = listed(&chapter);
+    let mut found = BTreeMap::new();
+    for page in std::fs::read_dir(book.join("operating")).expect("a folder") {
+        let path = page.expect("an entry").path();
+        let page = path.strip_prefix(&book).expect("below it").display().to_string();
+        for (name, urgency) in entries(&std::fs::read_to_string(&path).expect("text")) {
+            let former = found.insert(name.to_owned(), (page.clone(), urgency.to_owned()));
+            assert_eq!(former, None, "{name} has a second entry in {page}");
+        }
+    }
     let monitoring = monitoring();
-    let mut entries: BTreeSet<&str> = runbook
-        .lines()
-        .filter_map(|line| line.strip_prefix("| `")?.split_once("` |").map(|(name, _)| name))
-        .collect();
     for (name, alarm) in resources(&monitoring, "AWS::CloudWatch::Alarm") {
         let text = alarm["Properties"]["AlarmDescription"]["Fn::Sub"].as_str().expect("a text");
         let action = serde_yaml_ng::to_string(&alarm["Properties"]["AlarmActions"]).expect("text");
         let is_urgent = action.contains("UrgentTopicArn");
         assert!(text.starts_with(if is_urgent { "Urgent. " } else { "Soon. " }), "{name}: {text}");
         let urgency = if is_urgent { "urgent" } else { "soon" };
-        let entry = runbook.lines().find(|line| line.starts_with(&format!("| `{name}` | {urgency} |")));
-        assert!(entry.is_some(), "docs/operating.md has no entry for {name}, {urgency}");
-        entries.remove(name);
+        let page = listed.remove(name).unwrap_or_else(|| panic!("operating.md does not list {name}"));
+        assert_eq!(found.remove(name), Some((page.to_owned(), urgency.to_owned())), "{name}: its entry");
+        assert!(text.ends_with(&format!(" see docs/book/src/{page}")), "{name}: {text}");
     }
-    entries.retain(|name| name.starts_with(char::is_uppercase));
-    assert!(entries.is_empty(), "no such alarm: {entries:?}");
+    assert!(listed.is_empty() && found.is_empty(), "no such alarm: {listed:?} {found:?}");
 }
 
 #[test]

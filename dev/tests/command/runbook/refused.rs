@@ -68,7 +68,7 @@ fn bring_about(place: &Place, row: &str, processes: &mut Vec<Child>) -> (&'stati
 fn what_the_verbs_refuse() {
     const RESULT: &str = r#"{"exit":0,"stdout":"right"}"#;
 
-    let section = Section::read("What the verbs refuse");
+    let section = Section::read("operating.md", "What the verbs refuse");
     let place = place();
     let mut processes = Vec::new();
     for row in section.rows() {

@@ -1,5 +1,5 @@
-//! A section of `docs/operating.md`: its console lines, its tables, and which of them a test has
-//! followed.
+//! A section of the chapter *Operating*: its console lines, its tables, and which of them a test
+//! has followed.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use locker_tests::command::{Place, Ran};
 use serde_json::Value;
 
-const TEXT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/operating.md");
+const BOOK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/book/src/");
 
 /// What stands for the words in capitals of a line.
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,8 +35,9 @@ pub(super) struct Section {
 }
 
 impl Section {
-    pub(super) fn read(title: &str) -> Self {
-        let text = std::fs::read_to_string(TEXT).expect("the runbook");
+    /// Reads a section of a page of the book.
+    pub(super) fn read(page: &str, title: &str) -> Self {
+        let text = std::fs::read_to_string(format!("{BOOK}{page}")).expect("a page of the book");
         let (_, rest) = text.split_once(&format!("\n## {title}\n")).expect("the section");
         let text = rest.split("\n## ").next().expect("text");
         let (mut lines, mut rows, mut lead, mut is_console) = (Vec::new(), Vec::new(), "", false);
