@@ -260,7 +260,10 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         };
         let mut first = first;
         for _ in 1..MOST_VERSIONS {
-            if !driven || !matches!(first.ended, Ended::Continued(..)) {
+            // Past the deadline no time is left for a request. The workflow continues without its
+            // caller.
+            let is_past = context.is_past(self.deadline);
+            if !driven || is_past || !matches!(first.ended, Ended::Continued(..)) {
                 break;
             }
             first = look(first).await?;

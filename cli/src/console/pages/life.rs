@@ -1,5 +1,5 @@
-//! Common parts of the pages of a token, a workflow and a message: finding the record, its operator,
-//! its timeline, and related work.
+//! Common parts of the pages of a token, a workflow and a message: finding the record, its
+//! operator, its timeline, and related work.
 
 use chrono::{DateTime, Utc};
 use locker::operator::{Console, Part, Timeline};
