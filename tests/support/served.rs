@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -60,16 +61,24 @@ async fn answer(
     if sight.is_refused(operation) {
         return (StatusCode::BAD_REQUEST, content_type, DENIED.to_owned());
     }
+    if let Some(time) = sight.slow.get().filter(|_| ["GetItem", "Query"].contains(&operation)) {
+        tokio::time::sleep(*time).await;
+    }
     let reply = match asked {
         Some(asked) => counted(&engine, operation, &body, &asked).await,
         None => engine.ask(operation, &body).await.expect("a reply"),
     };
+    if operation == "TransactWriteItems" && sight.loses.load(Ordering::SeqCst) {
+        return (StatusCode::INTERNAL_SERVER_ERROR, content_type, LOST.to_owned());
+    }
     let status = StatusCode::from_u16(reply.status).expect("a status");
     let keeps_it = status == StatusCode::BAD_REQUEST && sight.keeps_items.load(Ordering::SeqCst);
     (status, content_type, if keeps_it { without_item(&reply.body) } else { reply.body })
 }
 
 const DENIED: &str = r#"{"__type":"com.amazon.coral.service#AccessDeniedException","Message":"no"}"#;
+
+const LOST: &str = r#"{"__type":"com.amazonaws.dynamodb.v20120810#InternalServerError","message":"lost"}"#;
 
 /// A refusal as an engine sends it that does not know `ReturnValuesOnConditionCheckFailure`.
 pub(crate) fn without_item(refusal: &str) -> String {
@@ -88,6 +97,10 @@ struct Sight {
     keeps_items: Arc<AtomicBool>,
     /// The operation that is denied.
     denied: Arc<OnceLock<&'static str>>,
+    /// Whether the replies to transactions are lost.
+    loses: Arc<AtomicBool>,
+    /// The time that each read of an item or of a list takes.
+    slow: Arc<OnceLock<Duration>>,
 }
 
 impl Sight {
@@ -139,6 +152,16 @@ impl Counted {
     /// From now on, a refusal does not return the item that refused the write.
     pub fn keep_items(&self) {
         self.sight.keeps_items.store(true, Ordering::SeqCst);
+    }
+
+    /// From now on, each read of an item or of a list takes this long. Only the first call has an effect.
+    pub fn slow_down(&self, time: Duration) {
+        self.sight.slow.get_or_init(|| time);
+    }
+
+    /// From now on, a transaction is applied, and its reply is an error of the server.
+    pub fn lose_replies_of_transactions(&self) {
+        self.sight.loses.store(true, Ordering::SeqCst);
     }
 
     /// From now on, this operation is denied. Only the first call has an effect.

@@ -46,7 +46,7 @@ impl Reply {
 }
 
 /// A form of a page: where it is sent, and its fields with their values.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Form {
     action: String,
     fields: Vec<(String, String)>,
@@ -204,6 +204,70 @@ impl Web {
             pages.push((path, page));
         }
         pages
+    }
+}
+
+/// A connection that a browser keeps open. `None`: the console has closed it.
+#[derive(Debug)]
+pub struct Kept(TcpStream);
+
+impl Web {
+    /// The id of its process.
+    #[must_use]
+    pub fn process(&self) -> u32 {
+        self.child.as_ref().expect("a process").id()
+    }
+
+    /// Waits until the process has ended, and returns its exit code.
+    #[must_use]
+    pub fn ended(&mut self) -> i32 {
+        let child = self.child.as_mut().expect("a process");
+        until(|| child.try_wait().expect("a state").is_some());
+        child.wait().expect("a state").code().unwrap_or(-1)
+    }
+
+    /// Opens a connection that is kept open.
+    #[must_use]
+    pub fn connect(&self) -> Kept {
+        Kept(TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).expect("connected"))
+    }
+}
+
+impl Kept {
+    /// The status of a page.
+    #[must_use]
+    pub fn get(&mut self, web: &Web, path: &str) -> Option<u16> {
+        self.ask(&format!("GET {path} HTTP/1.1\r\nhost: {}\r\ncookie: {}\r\n\r\n", web.host, web.cookie))
+    }
+
+    /// The status of the page that answers a form.
+    #[must_use]
+    pub fn send(&mut self, web: &Web, form: &Form) -> Option<u16> {
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(&form.fields).finish();
+        let (Web { host, cookie, .. }, action, length) = (web, &form.action, body.len());
+        self.ask(&format!(
+            "POST {action} HTTP/1.1\r\nhost: {host}\r\ncookie: {cookie}\r\norigin: http://{host}\r\n\
+             content-length: {length}\r\n\r\n{body}"
+        ))
+    }
+
+    fn ask(&mut self, request: &str) -> Option<u16> {
+        self.0.write_all(request.as_bytes()).ok()?;
+        let mut reader = BufReader::new(&self.0);
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        let status = line.split(' ').nth(1)?.parse().ok()?;
+        let mut length = 0;
+        while line != "\r\n" {
+            line.clear();
+            reader.read_line(&mut line).ok()?;
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length: ") {
+                length = value.trim().parse().expect("a number");
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        Some(status)
     }
 }
 

@@ -240,15 +240,13 @@ async fn with_token(gate: &Gate, request: Request, token: &Token) -> Result<Requ
     }
     let expected = Secret(token.0.clone());
     let (parts, body) = request.into_parts();
-    let of_script = parts.headers.get(TOKEN_HEADER).and_then(|value| value.to_str().ok());
-    if of_script.is_some_and(|value| expected.is(value)) {
-        return Ok(Request::from_parts(parts, body));
-    }
     let Ok(form) = to_bytes(body, LARGEST_FORM).await else {
         return Err(refused("The form is too large, or was cut off."));
     };
+    let of_script = parts.headers.get(TOKEN_HEADER).and_then(|value| value.to_str().ok());
+    let is_of_script = of_script.is_some_and(|value| expected.is(value));
     let mut fields = form_urlencoded::parse(&form);
-    if !fields.any(|(name, value)| name == TOKEN_FIELD && expected.is(&value)) {
+    if !is_of_script && !fields.any(|(name, value)| name == TOKEN_FIELD && expected.is(&value)) {
         return Err(refused("The form is of a former session: open its page again."));
     }
     Ok(Request::from_parts(parts, Body::from(form)))

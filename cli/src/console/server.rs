@@ -199,7 +199,7 @@ async fn answer(State(desk): State<Arc<Desk>>, request: Request) -> Response {
         };
         match page {
             Ok(page) => page,
-            Err(exit) => Page::of_failure(&exit),
+            Err(exit) => Page::of_failure(&exit, is_form),
         }
         .into_response(&desk, &token)
     };

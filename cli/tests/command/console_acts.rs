@@ -9,11 +9,11 @@ use crate::console_pages::{filled, has};
 use crate::place;
 
 /// A console whose pages have acts.
-fn acting(place: &Place) -> Web {
+pub(crate) fn acting(place: &Place) -> Web {
     open(place, &["--allow-changes", "--as", "grace"])
 }
 
-fn act(work: &str, verb: &str, step: Option<&str>) -> String {
+pub(crate) fn act(work: &str, verb: &str, step: Option<&str>) -> String {
     let mut address = form_urlencoded::Serializer::new("/act?".to_owned());
     address.append_pair("work", work).append_pair("verb", verb);
     if let Some(step) = step {
@@ -24,7 +24,7 @@ fn act(work: &str, verb: &str, step: Option<&str>) -> String {
 
 /// The dry run of an act, with these fields.
 #[track_caller]
-fn dry_run(web: &Web, address: &str, fields: &[(&str, &str)]) -> Reply {
+pub(crate) fn dry_run(web: &Web, address: &str, fields: &[(&str, &str)]) -> Reply {
     let page = web.get(address);
     assert_eq!(page.status, 200, "{}", page.body);
     let form = fields.iter().fold(page.form("/act"), |form, (name, value)| form.with(name, value));
@@ -34,11 +34,11 @@ fn dry_run(web: &Web, address: &str, fields: &[(&str, &str)]) -> Reply {
     dry
 }
 
-fn state_of(place: &Place, key: &str) -> Value {
+pub(crate) fn state_of(place: &Place, key: &str) -> Value {
     place.run(&["show", key, "--output", "json"]).json()["state"].clone()
 }
 
-fn acts_of(place: &Place) -> Vec<Value> {
+pub(crate) fn acts_of(place: &Place) -> Vec<Value> {
     let audit = place.run(&["audit", "--output", "json"]).json();
     audit["acts"].as_array().expect("acts").clone()
 }

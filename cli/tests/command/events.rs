@@ -25,7 +25,7 @@ impl Workflow for Approve {
 }
 
 /// A workflow that waits for its approval.
-fn waiting() -> Place {
+pub(crate) fn waiting() -> Place {
     let place = place();
     assert_eq!(place.run(&["workflow", "table", "create"]).code, 0);
     block_on(async {
@@ -40,7 +40,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Runtime::new().expect("a runtime").block_on(work)
 }
 
-fn sent(place: &Place, id: &str, value: bool) -> Signalled {
+pub(crate) fn sent(place: &Place, id: &str, value: bool) -> Signalled {
     block_on(async {
         let workflows = Workflows::new(&place.client(), place.workflows()).expect("workflows");
         workflows.signal("order/7", APPROVED, &value).id(id).await.expect("an answer")

@@ -15,6 +15,8 @@ mod console_acts;
 mod console_pages;
 #[cfg(feature = "console")]
 mod console_plans;
+#[cfg(feature = "console")]
+mod console_wrong;
 mod cut_short;
 mod dead;
 mod dead_correct;

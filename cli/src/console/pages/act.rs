@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::html::{badge, code, facts, field, foreign, form, href, link, named};
-use super::layout::Page;
+use super::layout::{Page, status_of};
 use super::life::{read, state_of, work_of};
 use super::{Asked, Visit, needed};
 use crate::act::{Called, call};
@@ -229,10 +229,16 @@ pub(in crate::console) async fn act(visit: &Visit<'_>) -> Result<Page, Exit> {
         Ok(operator) => operator,
         Err(error) => return again(locker::Error::from(error).into()),
     };
-    let called = call(&console, (&part, &act), &operator, given(asked, "seen")).await;
+    let seen = given(asked, "seen");
+    if seen.is_some_and(|seen| !seen.contains('.')) {
+        // A command line may have the revision that `locker show` prints. A page has a dry run first.
+        return Ok(differing(&work, Differs::Act));
+    }
+    let called = call(&console, (&part, &act), &operator, seen).await;
     match called.map_err(Exit::from) {
         Err(exit) if exit.code() == Exit::UNKNOWN => Ok(unknown(&work, &exit)),
-        called => answer(visit, &part, (&act, &operator), called?),
+        Err(exit) => Ok(failed(&work, &exit)),
+        Ok(called) => answer(visit, &part, (&act, &operator), called),
     }
 }
 
@@ -283,7 +289,7 @@ fn answer(
             show_form(visit, part, Some(&because), refusal.unless)
         }
         Called::Differs(differs) => Ok(differing(&work, differs)),
-        Called::Ran { intervened: Intervened::Done, .. } => Ok(done(act, &work)),
+        Called::Ran { intervened: Intervened::Done, meaning } => Ok(done(act, &work, &meaning.effect)),
         Called::Ran { .. } => Ok(differing(&work, Differs::Record)),
     }
 }
@@ -302,6 +308,16 @@ fn differing(work: &Work, differs: Differs) -> Page {
     Page::new("Nothing was written", "", body).with_status(StatusCode::CONFLICT)
 }
 
+/// The page of an act that failed before anything was written.
+fn failed(work: &Work, exit: &Exit) -> Page {
+    let body = html! {
+        h1 { "Nothing was written" }
+        div role="alert" { @for line in exit.lines() { p { (foreign(line)) } } }
+        p { (link(work, &named(work))) }
+    };
+    Page::new("Nothing was written", "", body).with_status(status_of(exit))
+}
+
 /// The page of an act whose reply was lost.
 fn unknown(work: &Work, exit: &Exit) -> Page {
     let body = html! {
@@ -313,17 +329,16 @@ fn unknown(work: &Work, exit: &Exit) -> Page {
     Page::new("Unknown", "", body).with_status(StatusCode::BAD_GATEWAY)
 }
 
-fn done(act: &Act, work: &Work) -> Page {
+fn done(act: &Act, work: &Work, effect: &str) -> Page {
     let title = title(act.verb, act.step.as_deref(), work);
     let next = match (work, act.verb) {
-        (_, Verb::Close | Verb::Note | Verb::Signal) => "",
-        (Work::Workflow(_), _) => " A completer continues the workflow.",
         (Work::Message { .. }, Verb::Correct) => " Redrive it, so that it is processed again.",
         _ => "",
     };
     let body = html! {
         h1 { "Done: " (foreign(&title)) }
         p.sentence.well { "It is written, and the audit has it with your name and reason." (next) }
+        p { "Effect: " (foreign(effect)) "." }
         p { (link(work, &named(work))) " · " a href="/" { "Needs attention" } " · " a href="/audit" { "Audit" } }
     };
     Page::new(format!("Done: {title}"), "", body)

@@ -44,9 +44,9 @@ pub(in crate::console) async fn doubt(desk: &Desk) -> Result<Page, Exit> {
     }
     let body = html! {
         h1 { "In doubt" }
-        @if effects.is_empty() {
+        @if effects.is_empty() && is_finished {
             p.sentence.well { "No token and no step of a workflow in quarantine is in doubt." }
-        } @else {
+        } @else if !effects.is_empty() {
             p { "It is unknown whether these effects happened. Ask the provider with the key, and record the answer." }
             @for effect in &effects { (card(desk, effect)) }
         }

@@ -19,6 +19,18 @@ const MENU: [(&str, &str); 6] = [
     ("/health", "Health"),
 ];
 
+/// The status of a page about this exit.
+pub(super) const fn status_of(exit: &Exit) -> StatusCode {
+    match exit.code() {
+        Exit::USAGE => StatusCode::BAD_REQUEST,
+        Exit::NOT_FOUND => StatusCode::NOT_FOUND,
+        Exit::CHANGED => StatusCode::CONFLICT,
+        Exit::SETUP => StatusCode::FORBIDDEN,
+        Exit::UNAVAILABLE => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::BAD_GATEWAY,
+    }
+}
+
 /// The content of a page.
 pub(in crate::console) struct Page {
     status: StatusCode,
@@ -59,16 +71,13 @@ impl Page {
     }
 
     /// What went wrong, and what to do.
-    pub(in crate::console) fn of_failure(exit: &Exit) -> Self {
-        let status = match exit.code() {
-            Exit::USAGE => StatusCode::BAD_REQUEST,
-            Exit::NOT_FOUND => StatusCode::NOT_FOUND,
-            Exit::CHANGED => StatusCode::CONFLICT,
-            Exit::SETUP => StatusCode::FORBIDDEN,
-            Exit::UNAVAILABLE => StatusCode::SERVICE_UNAVAILABLE,
-            _ => StatusCode::BAD_GATEWAY,
+    pub(in crate::console) fn of_failure(exit: &Exit, is_form: bool) -> Self {
+        let status = status_of(exit);
+        let title = match status {
+            StatusCode::NOT_FOUND => "Not found",
+            _ if is_form => "Could not do this",
+            _ => "Could not show this",
         };
-        let title = if status == StatusCode::NOT_FOUND { "Not found" } else { "Could not show this" };
         let body = html! {
             h1 { (title) }
             div role="alert" { @for line in exit.lines() { p { (foreign(line)) } } }
