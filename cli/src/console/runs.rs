@@ -16,9 +16,17 @@ const NAMED: usize = 100;
 /// How often the end of all runs is looked for.
 const TICK: Duration = Duration::from_millis(50);
 
-/// The applications of plans, by the id of the plan. The latest of each plan is kept.
+/// The applications of plans.
 #[derive(Debug, Default)]
-pub(super) struct Runs(Mutex<HashMap<String, Arc<Run>>>);
+pub(super) struct Runs(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    /// By the id of the plan. The latest of each plan is kept.
+    runs: HashMap<String, Arc<Run>>,
+    /// Whether the console ends, so that no run begins.
+    is_ending: bool,
+}
 
 /// One application of a plan.
 #[derive(Debug)]
@@ -49,39 +57,50 @@ pub(super) enum Ended {
 }
 
 impl Runs {
-    fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<Run>>> {
+    fn all(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn of(&self, id: &str) -> Option<Arc<Run>> {
-        self.all().get(id).cloned()
+        self.all().runs.get(id).cloned()
     }
 
     /// Each plan that is applied now.
     pub(super) fn under_way(&self) -> Vec<(String, Progress)> {
         let all = self.all();
-        let runs = all.iter().map(|(id, run)| (id.clone(), run.progress()));
+        let runs = all.runs.iter().map(|(id, run)| (id.clone(), run.progress()));
         let mut runs: Vec<_> = runs.filter(|(_, progress)| progress.ended.is_none()).collect();
         runs.sort_by(|one, other| one.0.cmp(&other.0));
         runs
     }
 
-    /// Starts a task that applies a plan. An error if this console applies it already.
+    /// Starts a task that applies a plan. An error if this console applies it already, or ends.
     pub(super) fn start(&self, console: Console, path: PathBuf, kept: Kept) -> Result<(), Exit> {
         let mut all = self.all();
         let id = kept.plan.id.clone();
-        if all.get(&id).is_some_and(|run| run.progress().ended.is_none()) {
+        if all.is_ending {
+            // A connection that the browser keeps open outlives the server.
+            return Err(Exit::say(
+                Exit::UNAVAILABLE,
+                format!("the console ends, and did not begin the plan {id}"),
+            ));
+        }
+        if all.runs.get(&id).is_some_and(|run| run.progress().ended.is_none()) {
             return Err(Exit::say(Exit::CHANGED, format!("the plan {id} is being applied already")));
         }
         let run = Arc::new(Run { stop: Arc::default(), progress: Mutex::default() });
-        all.insert(id, Arc::clone(&run));
+        all.runs.insert(id, Arc::clone(&run));
         tokio::spawn(async move { run.apply(console, path, kept).await });
         Ok(())
     }
 
-    /// Stops every run, and waits until the acts that have begun have ended.
+    /// Stops every run, begins no other, and waits until the acts that have begun have ended.
     pub(super) async fn stop(&self) {
-        self.all().values().for_each(|run| run.stop());
+        {
+            let mut all = self.all();
+            all.is_ending = true;
+            all.runs.values().for_each(|run| run.stop());
+        }
         while !self.under_way().is_empty() {
             tokio::time::sleep(TICK).await;
         }
@@ -124,5 +143,32 @@ impl Run {
         if progress.said.len() < NAMED {
             progress.said.extend(said);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn kept() -> Kept {
+        let kept = json!({ "place": "here", "shards": 1, "limit": 1, "options": {}, "plan": {
+            "id": "00000000", "made": "2026-01-01T00:00:00.000Z", "act": { "verb": "release" }, "by": "ada",
+            "reason": "x", "filter": { "need": "held" }, "found": 0, "complete": true, "leftOut": [], "items": [],
+        }});
+        serde_json::from_value(kept).expect("a plan")
+    }
+
+    /// A request that came before Ctrl-C may start a plan behind it.
+    #[tokio::test]
+    async fn no_plan_begins_once_all_are_stopped() {
+        let runs = Runs::default();
+        let directory = tempfile::tempdir().expect("a directory");
+        let start = || runs.start(Console::new(), directory.path().join("plan"), kept());
+        assert!(start().is_ok());
+        runs.stop().await;
+        assert!(runs.under_way().is_empty());
+        assert_eq!(start().expect_err("a refusal").code(), Exit::UNAVAILABLE);
     }
 }
