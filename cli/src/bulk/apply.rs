@@ -135,12 +135,19 @@ fn begin(plan: &Plan) {
     let (filter, reason) = (&plan.filter, &plan.reason);
     let (id, by) = (&plan.id, &plan.by);
     output::say(format_args!("plan {id}, made {made}, applied by {by}: {verb} {count} ({filter}): {reason}"));
-    if now - plan.made > OLD {
-        output::say(format_args!(
-            "warning: the plan was made {made}; records that changed since stay as they are, and newer \
-             ones are not included"
-        ));
-    }
+    warning(plan).iter().for_each(output::say);
+}
+
+/// A warning about a plan that may be too old.
+pub(crate) fn warning(plan: &Plan) -> Option<String> {
+    let now = output::now();
+    let made = output::relative(plan.made, now);
+    (now - plan.made > OLD).then(|| {
+        format!(
+            "warning: the plan was made {made}; records that changed since stay as they are, and newer ones are not \
+             included"
+        )
+    })
 }
 
 /// The name of a record that is left as it is, and the reason.

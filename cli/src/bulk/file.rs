@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 use std::fs::{DirBuilder, File, OpenOptions};
+#[cfg(feature = "console")]
+use std::io::ErrorKind;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -151,6 +153,31 @@ impl Kept {
     }
 }
 
+fn path_of_results(path: &Path) -> PathBuf {
+    let mut path = path.as_os_str().to_owned();
+    path.push(".results");
+    PathBuf::from(path)
+}
+
+/// The last result of each record that the lines of a file have.
+fn told(text: &[u8], plan: &Plan) -> HashMap<String, Value> {
+    let lines = text.split(|byte| *byte == b'\n');
+    let lines = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    let lines = lines.filter(|line| line["plan"] == plan.id);
+    lines.map(|line| (line["work"].to_string(), line["done"].clone())).collect()
+}
+
+/// The number of records of a stored plan that have a result in the file next to it.
+#[cfg(feature = "console")]
+pub(crate) fn results(path: &Path, plan: &Plan) -> Result<usize, Exit> {
+    let path = path_of_results(path);
+    match std::fs::read(&path) {
+        Ok(text) => Ok(told(&text, plan).len()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(0),
+        Err(error) => Err(cannot("read", &path, error)),
+    }
+}
+
 /// A line for each result, as it becomes known.
 pub(super) struct Results {
     path: PathBuf,
@@ -163,9 +190,7 @@ pub(super) struct Results {
 
 impl Results {
     pub(super) fn beside(path: &Path, plan: &Plan) -> Result<Self, Exit> {
-        let mut path = path.as_os_str().to_owned();
-        path.push(".results");
-        let path = PathBuf::from(path);
+        let path = path_of_results(path);
         let file = OpenOptions::new()
             .create(true)
             .read(true)
@@ -180,10 +205,7 @@ impl Results {
             // A crash cut the last line off. The next record is not to be a part of it.
             file.write_all(b"\n").map_err(|error| cannot("write", &path, error))?;
         }
-        let lines = text.split(|byte| *byte == b'\n');
-        let lines = lines.filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-        let lines = lines.filter(|line| line["plan"] == plan.id);
-        let told = lines.map(|line| (line["work"].to_string(), line["done"].clone())).collect();
+        let told = told(&text, plan);
         Ok(Self { path, file, plan: plan.id.clone(), told, synced: Instant::now() })
     }
 

@@ -15,7 +15,9 @@ use serde_json::json;
 
 pub(crate) use apply::Apply;
 #[cfg(feature = "console")]
-pub(crate) use apply::{Applied, applied_by, not_done, run, said};
+pub(crate) use apply::{Applied, applied_by, not_done, run, said, warning};
+#[cfg(feature = "console")]
+pub(crate) use file::results;
 pub(crate) use file::{Kept, Store};
 pub(crate) use plan::Plan;
 

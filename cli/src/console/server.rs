@@ -17,7 +17,6 @@ use axum::extract::{Request, State};
 use axum::http::{Method, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse as _, Response};
-use chrono::{DateTime, Utc};
 use futures_util::future::try_join_all;
 use locker::operator::Console;
 use tokio::net::TcpListener;
@@ -32,6 +31,8 @@ use crate::output;
 
 /// How long a page may read.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long the dry run of a plan may read: it reads each record.
+const PATIENCE_OF_PLANS: Duration = Duration::from_secs(5 * 60);
 /// Ports that are tried, if any is good.
 const TRIES: usize = 16;
 
@@ -51,11 +52,12 @@ pub(super) struct Desk {
 impl Desk {
     /// The console over all tables that exist, for one page.
     pub(super) async fn console(&self) -> Result<Console, Exit> {
-        Ok(self.connection.console().await?.deadline(self.until()))
+        Ok(self.connection.console().await?.deadline(output::now() + PATIENCE))
     }
 
-    fn until(&self) -> DateTime<Utc> {
-        output::now() + PATIENCE
+    /// The same, for the dry run of a plan.
+    pub(super) async fn planner(&self) -> Result<Console, Exit> {
+        Ok(self.connection.console().await?.deadline(output::now() + PATIENCE_OF_PLANS))
     }
 
     /// Refuses what writes, if the console only reads.
@@ -227,6 +229,7 @@ async fn shown(path: &str, visit: &Visit<'_>) -> Result<Page, Exit> {
         "/act" => pages::act_form(visit).await,
         "/plan/new" => pages::plan_form(visit).await,
         "/plan" => pages::plan(visit).await,
+        "/plan/data" => pages::plan_data(visit),
         _ => Err(Exit::say(Exit::NOT_FOUND, "there is no such page; begin with Needs attention")),
     }
 }

@@ -15,7 +15,7 @@ fn acting(place: &Place) -> Web {
 
 /// The page to which a form leads.
 #[track_caller]
-fn follow(web: &Web, reply: &Reply) -> (String, Reply) {
+pub(crate) fn follow(web: &Web, reply: &Reply) -> (String, Reply) {
     assert_eq!(reply.status, 303, "{}", reply.body);
     let path = reply.header("location").to_owned();
     (path.clone(), web.get(&path))
@@ -23,20 +23,20 @@ fn follow(web: &Web, reply: &Reply) -> (String, Reply) {
 
 /// The plan of an act on all records of a need.
 #[track_caller]
-fn planned(web: &Web, need: &str, fields: &[(&str, &str)]) -> (String, Reply) {
+pub(crate) fn planned(web: &Web, need: &str, fields: &[(&str, &str)]) -> (String, Reply) {
     let page = web.get(&format!("/plan/new?need={need}"));
     let form = fields.iter().fold(page.form("/plan"), |form, (name, value)| form.with(name, value));
     follow(web, &web.send(&form))
 }
 
 /// Waits until the page of a plan has a text.
-fn await_text(web: &Web, path: &str, text: &str) -> String {
+pub(crate) fn await_text(web: &Web, path: &str, text: &str) -> String {
     until(|| web.get(path).body.contains(text));
     web.get(path).body
 }
 
 /// The command line on the page that continues the plan.
-fn line(page: &str) -> String {
+pub(crate) fn line(page: &str) -> String {
     let line = page.split("apply ").nth(1).expect("a line");
     line.split('<').next().expect("its end").to_owned()
 }
@@ -54,7 +54,10 @@ fn plan_is_stored_before_it_is_applied_and_the_line_continues_it() {
     has(&form.body, &["Act on all held tokens of the group ", "release", "resolve", "close"]);
     let form = form.form("/plan").with("reason", "relay repaired").with("rate", "10000");
     let (path, page) = follow(&web, &web.send(&form));
-    has(&page.body, &["Nothing was written yet.", "release 12 records", "12 of 12 found", "relay repaired"]);
+    has(
+        &page.body,
+        &["The dry run wrote nothing.", "release 12 records", "12 of 12 found", "relay repaired"],
+    );
     has(&page.body, &["write units", "relay denied for", "10000 per second", "planned by"]);
     let file = line(&page.body);
     assert!(std::path::Path::new(&file).is_file(), "{file} is not on disk");
@@ -121,12 +124,14 @@ fn plan_that_is_being_applied_is_not_applied_twice() {
     let web = acting(&place);
     let (path, page) = planned(&web, "held", &[("reason", "relay repaired"), ("rate", "1")]);
     assert_eq!(web.send(&page.form("/plan/apply")).status, 303);
+    until(|| web.get(&path).body.contains("1 done"));
     let second = web.send(&page.form("/plan/apply"));
     assert_eq!(second.status, 409, "{}", second.body);
     has(&second.body, &["is being applied already"]);
     let other = acting(&place);
     let of_other = other.get(&path);
-    has(&of_other.body, &["Nothing was written yet."]);
+    assert!(!of_other.body.contains("wrote nothing"), "its results show it: {}", of_other.body);
+    has(&of_other.body, &["was applied before, and may be applied now"]);
     assert_eq!(web.send(&web.get(&path).form("/plan/stop")).status, 303);
     await_text(&web, &path, "finished: ");
 }
@@ -162,7 +167,7 @@ fn plan_of_nothing_or_of_a_wrong_field_is_refused() {
         ("dead", &[("reason", "why")][..], "Nothing would be changed"),
         ("held", &[("reason", "why"), ("verb", "resolve")], "A resolve takes a result"),
         ("held", &[("reason", "why"), ("verb", "redrive")], "Choose an act"),
-        ("held", &[("reason", "why"), ("rate", "many")], "Rate is not a number"),
+        ("held", &[("reason", "why"), ("rate", "many")], "many is not a whole number"),
         ("held", &[("reason", "")], "reason"),
         ("quarantined", &[("reason", "why"), ("verb", "skip")], "step"),
     ] {

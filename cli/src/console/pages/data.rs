@@ -30,7 +30,7 @@ pub(super) fn link(desk: &Desk, path: &str, named: (&str, &str)) -> Markup {
 }
 
 /// Logs that the viewer looks at the data of a record. An error if the console shows none.
-fn look(desk: &Desk, kind: &str, key: &str) -> Result<(), Exit> {
+pub(super) fn look(desk: &Desk, kind: &str, key: &str) -> Result<(), Exit> {
     if !desk.shows_data {
         let said = "inputs, results and bodies are not shown: the console was started with --no-data";
         return Err(Exit::say(Exit::SETUP, said));
@@ -87,15 +87,20 @@ fn page(work: &Work, data: Vec<(String, Option<String>)>) -> Page {
     let body = html! {
         h1 { "Data of " (foreign(&name)) }
         p { (link_to(work, &name)) }
-        @for (name, json) in &data {
-            h2 { (foreign(name)) }
-            @match json {
-                Some(json) => { pre tabindex="0" { bdi { (indented(json)) } } },
-                None => { p { "none is stored" } },
-            }
-        }
+        @for (name, json) in &data { (shown(name, json.as_deref())) }
     };
     Page::new(format!("Data of {name}"), "", body)
+}
+
+/// One input, result or body.
+pub(super) fn shown(name: &str, json: Option<&str>) -> Markup {
+    html! {
+        h2 { (foreign(name)) }
+        @match json {
+            Some(json) => { pre tabindex="0" { bdi { (indented(json)) } } },
+            None => { p { "none is stored" } },
+        }
+    }
 }
 
 /// JSON on several lines, with its odd characters escaped. Another text as it is, but for them.

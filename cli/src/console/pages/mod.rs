@@ -30,7 +30,7 @@ pub(super) use find::find;
 pub(super) use health::health;
 pub(super) use layout::Page;
 pub(super) use messages::{message, messages};
-pub(super) use plan::{apply_plan, make_plan, plan, plan_form, stop_plan};
+pub(super) use plan::{apply_plan, make_plan, plan, plan_data, plan_form, stop_plan};
 pub(super) use token::token;
 pub(super) use workflow::workflow;
 pub(super) use workflows::workflows;

@@ -11,7 +11,7 @@ use super::html::{
     code, facts, field, foreign, foreign_or, form, href, link, moment_or, named, table, when, words,
 };
 use super::layout::Page;
-use super::{Asked, Visit, needed};
+use super::{Asked, Visit, data, needed};
 use crate::bulk::{self, Kept, Request, Store, print};
 use crate::console::runs::{Ended, Progress};
 use crate::exit::Exit;
@@ -21,8 +21,18 @@ use crate::{command, options};
 const SHOWN: usize = 50;
 
 /// The defaults of the command for messages, and for tokens and workflows.
-const OF_MESSAGES: (u32, usize, usize) = (10, 1, 10);
-const OF_OTHERS: (u32, usize, usize) = (100, 0, 0);
+const OF_MESSAGES: (u32, u32, u32) = (10, 1, 10);
+const OF_OTHERS: (u32, u32, u32) = (100, 0, 0);
+/// The default of the command for the number of records.
+const MOST: u32 = 10_000;
+
+/// The label of a field, and its least and its largest number.
+type Number = (&'static str, u32, u32);
+
+const RATE: Number = ("Records per second", 1, 10_000);
+const LIMIT: Number = ("Most records, oldest first", 1, 100_000);
+const CANARY: Number = ("Canaries: messages that are redriven first (0: none)", 0, 1_000);
+const BREAKER: Number = ("Stop after so many are dead again for one cause (0: never)", 0, 1_000);
 
 /// The acts on all records of a need, and whether each may be for a step.
 fn verbs_of(need: Option<Need>) -> &'static [Verb] {
@@ -158,13 +168,11 @@ fn show_form(visit: &Visit<'_>, refused: Option<&Exit>) -> Result<Page, Exit> {
             }, None))
         }
         (reason_field(typed("reason")))
-        (number_field("rate", "Records per second", &number("rate", rate.to_string()), 1..=10_000))
-        (number_field("limit", "Most records, oldest first", &number("limit", "10000".to_owned()), 1..=100_000))
+        (number_field("rate", RATE, &number("rate", rate.to_string())))
+        (number_field("limit", LIMIT, &number("limit", MOST.to_string())))
         @if is_messages {
-            (number_field("canary", "Canaries: messages that are redriven first (0: none)",
-                &number("canary", canary.to_string()), 0..=1_000))
-            (number_field("breaker", "Stop after so many are dead again for one cause (0: never)",
-                &number("breaker", breaker.to_string()), 0..=1_000))
+            (number_field("canary", CANARY, &number("canary", canary.to_string())))
+            (number_field("breaker", BREAKER, &number("breaker", breaker.to_string())))
         }
         p.buttons { button { "Show the plan" } " " a href="/" { "Cancel" } }
     };
@@ -183,15 +191,23 @@ fn show_form(visit: &Visit<'_>, refused: Option<&Exit>) -> Result<Page, Exit> {
     Ok(if refused.is_some() { page.with_status(StatusCode::CONFLICT) } else { page })
 }
 
-fn number_field(name: &str, label: &str, value: &str, range: std::ops::RangeInclusive<u32>) -> Markup {
+fn number_field(name: &str, (label, least, most): Number, value: &str) -> Markup {
     field(
         name,
         label,
         html! {
-            input id=(name) name=(name) type="number" required min=(range.start()) max=(range.end()) value=(value);
+            input id=(name) name=(name) type="number" required min=(least) max=(most) value=(value);
         },
         None,
     )
+}
+
+/// The number in a field, or the default of an empty field.
+fn number(given: Option<&str>, (label, least, most): Number, default: u32) -> Result<u32, Exit> {
+    let Some(text) = given else { return Ok(default) };
+    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+    let what = || format!("{label}: {text} is not a whole number from {least} to {most}");
+    number.ok_or_else(|| Exit::say(Exit::USAGE, what()))
 }
 
 /// Makes a plan, and stores it. The records are only read.
@@ -201,7 +217,7 @@ pub(in crate::console) async fn make_plan(visit: &Visit<'_>) -> Result<Page, Exi
         Ok(request) => request,
         Err(exit) => return show_form(visit, Some(&exit)),
     };
-    let console = visit.desk.console().await?.limit(request.limit);
+    let console = visit.desk.planner().await?.limit(request.limit);
     let plan = match request.plan(&console).await {
         Ok(plan) => plan,
         Err(exit) => return show_form(visit, Some(&exit)),
@@ -245,26 +261,24 @@ fn request(visit: &Visit<'_>) -> Result<Request, Exit> {
         _ => Act::note(),
     };
     let act = given("step").into_iter().fold(act, Act::step);
-    let redrives = act.verb == Verb::Redrive;
-    let number = |name: &str, default: usize| match given(name) {
-        None => Ok(default),
-        Some(text) => {
-            let what = format!("{name} is not a number: {text}");
-            text.parse::<usize>().map_err(|_| Exit::say(Exit::USAGE, what))
-        }
-    };
-    let rate = number("rate", 10)?.clamp(1, 10_000);
+    let is_messages = group_of(selected.need) == Some("dead");
+    let (rate, canary, breaker) = if is_messages { OF_MESSAGES } else { OF_OTHERS };
+    let number = |name: &str, range: Number, default: u32| number(given(name), range, default);
+    let size = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
+    let (canary, breaker) = (number("canary", CANARY, canary)?, number("breaker", BREAKER, breaker)?);
+    let follows = |number: u32| if act.verb == Verb::Redrive { size(number) } else { 0 };
     let options = ApplyOptions {
-        per_second: u32::try_from(rate).unwrap_or(1),
-        canary: if redrives { number("canary", 1)? } else { 0 },
-        breaker: if redrives { number("breaker", 10)? } else { 0 },
+        per_second: number("rate", RATE, rate)?,
+        canary: follows(canary),
+        breaker: follows(breaker),
         ..ApplyOptions::default()
     };
+    let limit = size(number("limit", LIMIT, MOST)?);
     Ok(Request {
         filter: selected.filter(),
         act,
         operator: Operator::new(desk.viewer.clone(), given("reason").unwrap_or_default())?,
-        limit: number("limit", 10_000)?.max(1),
+        limit,
         options,
         seen: None,
         out: None,
@@ -279,13 +293,18 @@ pub(in crate::console) async fn plan(visit: &Visit<'_>) -> Result<Page, Exit> {
     let plan = &kept.plan;
     let again = bulk::again(&desk.connection, &path);
     let progress = desk.runs.of(id).map(|run| run.progress());
+    let results = bulk::results(&path, plan)?;
     let is_running = progress.as_ref().is_some_and(|progress| progress.ended.is_none());
     let step = plan.act.step.as_ref().map(|step| format!(" {step} of")).unwrap_or_default();
     let title = format!("{}{step} {} records", plan.act.verb, plan.items.len());
     let body = html! {
         h1 { "Plan: " (foreign(&title)) }
         @match &progress {
-            None => { p.sentence { "Nothing was written yet. The plan is stored on this machine." } },
+            // Another console, a command, or this console before it was started again.
+            None if results > 0 => {
+                p.sentence { "The plan was applied before, and may be applied now: " (results) " records have a result on this machine." }
+            },
+            None => { p.sentence { "The dry run wrote nothing. The plan is stored on this machine, and no result of it." } },
             Some(progress) => { (run(progress, plan.items.len(), &again)) },
         }
         @if desk.may_change {
@@ -293,13 +312,15 @@ pub(in crate::console) async fn plan(visit: &Visit<'_>) -> Result<Page, Exit> {
             @if is_running {
                 (form("/plan/stop", token, &fields, html! { p.buttons { button { "Stop" } } }))
             } @else if !progress.as_ref().is_some_and(is_complete) {
-                @let verb = if progress.is_some() { "Continue" } else { "Apply" };
+                @let verb = if progress.is_some() || results > 0 { "Continue" } else { "Apply" };
+                @if let Some(warning) = bulk::warning(plan) { p role="alert" { (capitalised(&warning)) "." } }
                 (form("/plan/apply", token, &fields, html! {
                     p.buttons { button.acts { (verb) " the plan: " (title) } " " a href="/" { "Cancel" } }
                 }))
             }
         }
         (facts(facts_of(&kept)))
+        @if plan.act.result.is_some() { (data::link(desk, "/plan/data", ("id", id))) }
         h2 { "In a terminal" }
         p { "This line applies the plan, or continues it. Nothing is done twice." }
         p { (code(&again)) }
@@ -307,6 +328,20 @@ pub(in crate::console) async fn plan(visit: &Visit<'_>) -> Result<Page, Exit> {
     };
     let page = Page::new(format!("Plan {id}"), "", body);
     Ok(if is_running { page.refreshing() } else { page })
+}
+
+/// The result that a plan records.
+pub(in crate::console) fn plan_data(visit: &Visit<'_>) -> Result<Page, Exit> {
+    let id = needed(visit.asked, "id")?;
+    data::look(visit.desk, "plan", id)?;
+    let (_, kept) = Store::of_user()?.read(id)?;
+    let address = href("/plan", &[("id", id)]);
+    let body = html! {
+        h1 { "Data of plan " code { (foreign(id)) } }
+        p { a href=(address) { "Plan " (foreign(id)) } }
+        (data::shown("Result", kept.plan.act.result.map(|result| result.to_string()).as_deref()))
+    };
+    Ok(Page::new(format!("Data of plan {id}"), "", body))
 }
 
 fn is_complete(progress: &Progress) -> bool {
@@ -317,7 +352,7 @@ fn facts_of(kept: &Kept) -> Vec<(&'static str, Markup)> {
     let Kept { place, plan, options, .. } = kept;
     let found = format!("{} of {} found, {} left out", plan.items.len(), plan.found, plan.left_out.len());
     let cost = format!("at least {} requests and {} write units", plan.requests(), plan.write_units());
-    let mut rows = vec![
+    vec![
         ("records", html! { (found) }),
         ("tables", foreign(place)),
         ("found by", foreign(&plan.filter.to_string())),
@@ -327,9 +362,7 @@ fn facts_of(kept: &Kept) -> Vec<(&'static str, Markup)> {
         ("applied at", html! { (print::pace(options)) }),
         ("cost", html! { (cost) }),
         ("id", code(&plan.id)),
-    ];
-    rows.extend(plan.act.result.as_ref().map(|result| ("result", foreign(&result.to_string()))));
-    rows
+    ]
 }
 
 /// How far a run is.
@@ -341,7 +374,7 @@ fn run(progress: &Progress, all: usize, again: &str) -> Markup {
             None if progress.is_stopped => { p.sentence { "Stopping: the acts that have begun are finished." } },
             None => { p.sentence { "The plan is being applied." } },
             Some(Ended::Failed(error)) => {
-                p role="alert" { (foreign(&capitalised(error))) ". The next run finds out what was done." }
+                p role="alert" { (foreign(&capitalised(error))) ". This run changed nothing." }
             },
             Some(Ended::Reported { report, results, error }) => {
                 @let class = if report.is_finished() && !report.tripped { "sentence well" } else { "sentence" };
