@@ -61,7 +61,7 @@ async fn answer(
     if sight.is_refused(operation) {
         return (StatusCode::BAD_REQUEST, content_type, DENIED.to_owned());
     }
-    if let Some(time) = sight.slow.get().filter(|_| ["GetItem", "Query"].contains(&operation)) {
+    if let Some((_, time)) = sight.slow.get().filter(|(slow, _)| *slow == operation) {
         tokio::time::sleep(*time).await;
     }
     let reply = match asked {
@@ -99,8 +99,8 @@ struct Sight {
     denied: Arc<OnceLock<&'static str>>,
     /// Whether the replies to transactions are lost.
     loses: Arc<AtomicBool>,
-    /// The time that each read of an item or of a list takes.
-    slow: Arc<OnceLock<Duration>>,
+    /// An operation, and the time that each of its requests waits.
+    slow: Arc<OnceLock<(&'static str, Duration)>>,
 }
 
 impl Sight {
@@ -154,9 +154,10 @@ impl Counted {
         self.sight.keeps_items.store(true, Ordering::SeqCst);
     }
 
-    /// From now on, each read of an item or of a list takes this long. Only the first call has an effect.
-    pub fn slow_down(&self, time: Duration) {
-        self.sight.slow.get_or_init(|| time);
+    /// From now on, each request of this operation waits for this long. Only the first call has an
+    /// effect.
+    pub fn slow_down(&self, operation: &'static str, time: Duration) {
+        self.sight.slow.get_or_init(|| (operation, time));
     }
 
     /// From now on, a transaction is applied, and its reply is an error of the server.

@@ -125,6 +125,10 @@ fn request_that_may_change_something_needs_the_origin_and_the_token_of_a_page() 
         let of_script = [("x-locker-token", token.expect("a token"))];
         assert_eq!(ask(method, Some(&own), &of_script, ""), 405, "{method}");
         assert_eq!(ask(method, Some("null"), &of_script, ""), 403, "{method}");
+        for wrong in ["", "00000000000000000000000000000000"] {
+            let of_script = [("x-locker-token", wrong)];
+            assert_eq!(ask(method, Some(&own), &of_script, ""), 403, "{method} {wrong}");
+        }
     }
     let large = format!("{form}&more={}", "x".repeat(70_000));
     assert_eq!(ask("POST", Some(&own), &[], &large), 403);

@@ -82,7 +82,7 @@ fn result_is_checked_and_what_was_typed_is_kept() {
     assert_eq!(no_reason.status, 409);
     has(&no_reason.body, &["reason", "&quot;ch_6&quot;"]);
     let dry = web.send(&form("\"ch_6\""));
-    has(&dry.body, &["Dry run: resolve token pay/1", "&quot;ch_6&quot;"]);
+    has(&dry.body, &["Dry run: resolve token pay/1", "<h2>Result</h2>", "<bdi>&quot;ch_6&quot;</bdi>"]);
     assert_eq!(web.send(&dry.form("/act")).status, 200);
     assert_eq!(state_of(&place, "pay/1"), "completed");
 }
@@ -108,6 +108,9 @@ fn second_of_two_operators_changes_nothing() {
     let place = filled();
     let (ada, ben) = (acting(&place), open(&place, &["--allow-changes", "--as", "ben"]));
     let address = act("workflow stuck/1", "retry", Some("call"));
+    assert!(ada.get(&address).body.contains("name=\"new-key\""), "for the retry of a step");
+    let of_whole = ada.get(&act("workflow stuck/1", "retry", None));
+    assert!(!of_whole.body.contains("name=\"new-key\""), "{}", of_whole.body);
     let of_ada = dry_run(&ada, &address, &[("reason", "it works again")]);
     let of_ben = dry_run(&ben, &address, &[("reason", "so do I think")]);
     assert_eq!(ada.send(&of_ada.form("/act")).status, 200);
@@ -141,8 +144,14 @@ fn risk_is_an_option_of_its_own() {
     let mut begun = begun.expect("started");
     locker_tests::command::until(|| place.run(&["show", "slow/1"]).code == 0);
     let address = act("token slow/1", "release", None);
-    let form = web.get(&address).form("/act").with("reason", "it hangs");
+    let page = web.get(&address);
+    let form = page.form("/act").with("reason", "it hangs");
     let refused = web.send(&form);
+    for option in ["running", "completed", "not-started"] {
+        let field = format!("name=\"{option}\"");
+        assert!(!page.body.contains(&field), "{option} before a refusal");
+        assert_eq!(refused.body.contains(&field), option == "running", "{option}");
+    }
     assert_eq!(refused.status, 409, "{}", refused.body);
     has(&refused.body, &["name=\"running\"", "It may be done twice."]);
     let dry = web.send(&refused.form("/act").with("running", "yes"));
@@ -150,6 +159,28 @@ fn risk_is_an_option_of_its_own() {
     assert_eq!(web.send(&dry.form("/act")).status, 200);
     begun.kill().expect("killed");
     begun.wait().expect("ended");
+}
+
+#[test]
+fn options_of_a_dry_run_are_those_of_the_act() {
+    let place = filled();
+    let web = acting(&place);
+    for (address, option) in [
+        (act("token pay/1", "release", None), "new-key"),
+        (act("token pay/3", "release", None), "completed"),
+        (act("workflow trip/waits", "skip", Some("later")), "not-started"),
+    ] {
+        let without = web.send(&web.get(&address).form("/act").with("reason", "as agreed"));
+        let is_offered = without.body.contains(&format!("name=\"{option}\""));
+        assert_eq!(
+            (without.status, is_offered),
+            if option == "new-key" { (200, false) } else { (409, true) }
+        );
+        let dry = dry_run(&web, &address, &[("reason", "as agreed"), (option, "yes")]);
+        has(&dry.body, &[&format!("name=\"{option}\" value=\"yes\"")]);
+        let done = web.send(&dry.form("/act"));
+        assert_eq!(done.status, 200, "{option}: {}", done.body);
+    }
 }
 
 #[test]
@@ -165,6 +196,7 @@ fn event_is_given_and_a_message_is_corrected() {
 
     let messages = web.get("/messages").body;
     has(&messages, &["it is no order", "No message is archived."]);
+    assert!(!messages.contains("the card is unknown"), "a token: {messages}");
     let group = messages.split("href=\"/group?").nth(1).and_then(|rest| rest.split('"').next());
     let group = web.get(&format!("/group?{}", group.expect("a group").replace("&amp;", "&"))).body;
     let message = group.split("href=\"/message?").nth(1).and_then(|rest| rest.split('"').next());
@@ -178,6 +210,12 @@ fn event_is_given_and_a_message_is_corrected() {
     let dry = dry_run(&web, &correct, &[("reason", "mistyped"), ("result", "{\"order\":1}\r\n")]);
     has(&web.send(&dry.form("/act")).body, &["Done: correct message ", "Redrive it"]);
     has(&web.get(&message.replace("/message?", "/message/data?")).body, &["order"]);
+    // A browser ends each line of a field with CR LF.
+    let dry = dry_run(&web, &correct, &[("reason", "mistyped"), ("result", "two\r\nlines")]);
+    has(&web.send(&dry.form("/act")).body, &["Done: correct message "]);
+    let id = crate::dead::messages(&place, &[])[0]["id"].as_str().expect("an id").to_owned();
+    let shown = place.run(&["dead", "show", &id, "--content", "--output", "json"]);
+    assert!(shown.text().contains(r"two\nlines"), "{}", shown.text());
 }
 
 #[test]

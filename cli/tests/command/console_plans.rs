@@ -86,7 +86,7 @@ fn records_that_changed_since_the_plan_are_left_as_they_are() {
     assert_eq!(closed.code, 0, "{}", closed.said);
     assert_eq!(web.send(&page.form("/plan/apply")).status, 303);
     let page = await_text(&web, &path, "Finished: ");
-    has(&page, &["2 done", "Not done", key, "left as"]);
+    has(&page, &["3 of 3, 2 done", "Finished: 2 done", "Not done", key, "left as"]);
 }
 
 #[test]
@@ -143,12 +143,14 @@ fn dead_messages_are_redriven_with_a_canary() {
     let form = web.get("/plan/new?need=dead");
     has(&form.body, &["redrive", "archive", "discard", "note", "name=\"canary\"", "name=\"breaker\""]);
     let (_, page) = planned(&web, "dead", &[("verb", "archive"), ("reason", "of the old shop")]);
-    has(&page.body, &["archive 5 records", "10 per second"]);
+    has(&page.body, &["archive 5 records", "<dd>10 per second</dd>"]);
     let path = follow(&web, &web.send(&page.form("/plan/apply"))).0;
     await_text(&web, &path, "Finished: 5 done");
     are_dead(&place, 0);
     let archived = web.get("/messages").body;
     has(&archived, &["Restore all archived messages", "it is no order", "of the old shop"]);
+    let read_only = open(&place, &[]).get("/messages").body;
+    assert!(read_only.contains("of the old shop") && !read_only.contains("Restore all"), "{read_only}");
     let form = web.get("/plan/new").form("/plan").with("reason", "after all");
     let (_, page) = follow(&web, &web.send(&form));
     let path = follow(&web, &web.send(&page.form("/plan/apply"))).0;

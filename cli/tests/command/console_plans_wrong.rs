@@ -10,7 +10,7 @@ use crate::console::open;
 use crate::console_acts::acting;
 use crate::console_pages::has;
 use crate::console_plans::{await_text, follow, line, planned};
-use crate::console_wrong::over;
+use crate::console_wrong::{over, with_unsure};
 use crate::place;
 
 #[test]
@@ -171,7 +171,34 @@ fn plan_may_read_for_longer_than_a_page() {
     let keys: Vec<_> = (0..200).map(|number| format!("odd/{number}")).collect();
     let keys: Vec<_> = keys.iter().map(String::as_str).collect();
     let (served, web) = over(&engine, &place, &keys);
-    served.slow_down(Duration::from_millis(900));
+    served.slow_down("GetItem", Duration::from_millis(900));
     let page = planned(&web, "held", &[("reason", "books")]).1;
     has(&page.body, &["release 200 records"]);
+}
+
+#[test]
+fn plan_of_a_group_has_the_records_of_this_group() {
+    let place = place();
+    hold(&place, 2);
+    place.once("other", &["--hold-on-failure"], "exit 1");
+    let groups = place.run(&["status", "--output", "json"]).json()["groups"].clone();
+    let group = groups.as_array().expect("groups").iter().find(|group| group["count"] == 2);
+    let group = group.expect("a group")["id"].as_str().expect("an id");
+    let web = acting(&place);
+    let form = web.get(&format!("/plan/new?need=held&group={group}")).form("/plan");
+    let page = follow(&web, &web.send(&form.with("reason", "relay repaired"))).1;
+    has(&page.body, &["release 2 records", "2 of 2 found", group]);
+    let form = web.get("/plan/new?need=held").form("/plan").with("limit", "1");
+    let page = follow(&web, &web.send(&form.with("reason", "relay repaired"))).1;
+    has(&page.body, &["release 1 records", "More may fit: the lists were not read to their end."]);
+}
+
+#[test]
+fn record_without_the_step_is_left_out_with_the_reason() {
+    let place = with_unsure();
+    let web = acting(&place);
+    let fields = [("reason", "the bank has no charge"), ("step", "pay")];
+    let page = planned(&web, "quarantined", &fields).1.body;
+    has(&page, &["retry pay of 1 records", "1 of 2 found, 1 left out", "Left out", "stuck/1"]);
+    has(&page, &["it has no record of step pay"]);
 }

@@ -1,8 +1,10 @@
 //! `locker console --allow-changes`: acts on one record that go wrong, and what the page shows.
 
+use std::time::Duration;
+
 use lock_token_testing::Embedded;
-use locker::workflow::{Signalled, Workflows};
-use locker::{Begun, Locker};
+use locker::workflow::{Flow, Signalled, StepAttempt, Stop, Workflow, Workflows};
+use locker::{Begun, Failure, Locker};
 use locker_tests::Counted;
 use locker_tests::command::Place;
 use locker_tests::filled::Stuck;
@@ -144,6 +146,67 @@ fn page_of_an_act_that_is_done_names_its_effect() {
     has(&done.body, &["Done: skip event:approved ", "the audit has it"]);
     assert!(!done.body.contains("completer"), "{}", done.body);
     has(&web.get("/audit").body, &["mistyped"]);
+}
+
+/// A workflow whose step is in doubt.
+struct Unsure;
+
+impl Workflow for Unsure {
+    const NAME: &'static str = "unsure";
+    type Input = ();
+    type Output = String;
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<String, Stop> {
+        let call = |_: StepAttempt| async { Err::<String, _>(Failure::in_doubt("no reply".to_owned())) };
+        flow.once("pay").run(call).await
+    }
+}
+
+/// A workflow with a step in doubt, and a workflow with a step that failed.
+pub(crate) fn with_unsure() -> Place {
+    let place = place();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let workflows = Workflows::new(&place.client(), place.workflows()).expect("workflows");
+        workflows.start(&Unsure, "unsure/1", &()).run().await.expect("an outcome");
+        workflows.start(&Stuck, "stuck/1", &"7".to_owned()).run().await.expect("an outcome");
+    });
+    place
+}
+
+#[test]
+fn step_in_doubt_has_its_question_and_a_step_that_failed_has_none() {
+    let place = with_unsure();
+    let web = acting(&place);
+    let page = web.get("/doubt").body;
+    has(&page, &["unsure/1", "unsure/1 pay", "was there an operation with the idempotency key"]);
+    for verb in ["resolve", "retry"] {
+        let address = act("workflow unsure/1", verb, Some("pay"));
+        has(&page, &[&format!("href=\"{}\"", address.replace('&', "&amp;"))]);
+        let fields = [("reason", "asked the bank"), ("result", "\"ch_1\"")];
+        let _ = dry_run(&web, &address, &fields[..if verb == "resolve" { 2 } else { 1 }]);
+    }
+    assert!(!page.contains("stuck/1") && !page.contains("verb=release"), "{page}");
+}
+
+/// Both operators read the record before either write arrives.
+#[test]
+fn second_of_two_writes_at_once_changes_nothing() {
+    let (engine, place) = (Embedded::memory().expect("an engine"), place());
+    let (served, web) = over(&engine, &place, &["odd"]);
+    let form =
+        |reason: &str| dry_run(&web, &act("token odd", "release", None), &[("reason", reason)]).form("/act");
+    let forms = [form("books"), form("logs")];
+    served.slow_down("TransactWriteItems", Duration::from_secs(2));
+    let replies = std::thread::scope(|scope| {
+        let sent = forms.each_ref().map(|form| scope.spawn(|| web.send(form)));
+        sent.map(|it| it.join().expect("a reply"))
+    });
+    let mut statuses = replies.each_ref().map(|reply| reply.status);
+    statuses.sort_unstable();
+    assert_eq!(statuses, [200, 409], "{replies:?}");
+    let refused = replies.iter().find(|reply| reply.status == 409).expect("a refusal");
+    has(&refused.body, &["Nothing was written", "has changed since the dry run"]);
 }
 
 /// The answers to forms on a store whose every text is hostile.
