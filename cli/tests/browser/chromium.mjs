@@ -202,17 +202,51 @@ export class Tab {
   }
 
   // Fills the fields with these labels, presses a button, and waits for the next page.
-  async submit(fields, button, within = this.page) {
+  async submit(fields, button, status = 200) {
     for (const [label, value] of Object.entries(fields)) {
-      const field = within.getByLabel(label, { exact: true });
+      const field = this.page.getByLabel(label, { exact: true });
       const kind = await field.evaluate((it) => it.type);
       if (kind === "select-one") await field.selectOption(value);
       else if (kind === "checkbox" || kind === "radio") await field.setChecked(value);
       else await field.fill(value);
     }
-    const next = this.page.waitForEvent("load");
-    await within.getByRole("button", { name: button, exact: true }).click();
-    await next;
+    await this.opens(() => this.page.getByRole("button", { name: button, exact: true }).click(), status);
+  }
+
+  // Follows a link that is this, or that is the first with this text.
+  async follow(link, status = 200) {
+    const isText = typeof link === "string" || link instanceof RegExp;
+    const found = isText ? this.page.getByRole("link", { name: link, exact: true }).first() : link;
+    await this.opens(() => found.click(), status);
+  }
+
+  // Does what opens another page, and waits for that page.
+  async opens(act, status = 200) {
+    if (status >= 400) this.allow("responded with a status of " + status);
+    const isPage = (it) => it.request().isNavigationRequest() && it.status() !== 303;
+    const [response] = await Promise.all([
+      this.page.waitForResponse(isPage),
+      this.page.waitForEvent("load"),
+      act(),
+    ]);
+    assert.equal(response.status(), status, response.url());
+  }
+
+  // Checks a page that an address alone does not open, in each colour and width, and takes its
+  // pictures.
+  async isWell(name, isScripted) {
+    const size = this.page.viewportSize();
+    for (const phone of [false, true]) {
+      await this.page.setViewportSize(phone ? SIZES.phone : SIZES.wide);
+      await this.fits();
+      for (const colorScheme of isScripted ? ["light", "dark"] : []) {
+        await this.page.emulateMedia({ colorScheme });
+        await this.isAccessible();
+        await this.shot(name + (phone ? "-phone-" : "-wide-") + colorScheme);
+      }
+    }
+    await this.page.emulateMedia({ colorScheme: null });
+    await this.page.setViewportSize(size);
   }
 
   // The element with the focus. It has to be visible, with a frame.
@@ -222,7 +256,7 @@ export class Tab {
       const [style, box] = [getComputedStyle(it), it.getBoundingClientRect()];
       return {
         tag: it.tagName.toLowerCase(),
-        text: (it.getAttribute("aria-label") ?? it.textContent).trim(),
+        text: (it.getAttribute("aria-label") ?? it.labels?.[0]?.textContent ?? it.textContent).trim(),
         isInMain: document.getElementById("main").contains(it),
         isFramed: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2,
         isSeen: box.width > 0 && box.bottom > 0 && box.right > 0 && box.left < innerWidth && box.top < innerHeight,
@@ -246,6 +280,21 @@ export class Tab {
       if (focused.tag === tag && isText(focused.text)) return focused;
     }
     return assert.fail(tag + " " + text + " is not among " + [...seen].join("; "));
+  }
+
+  // One round of Tab on a page reaches each element that has an effect.
+  async isReachedByTab(path) {
+    await this.goto(path);
+    const elements = await this.page.evaluate(() => {
+      const found = [...document.querySelectorAll("a[href], button, input, textarea, select, summary, [tabindex='0']")];
+      return found.filter((it) => it.checkVisibility()).length;
+    });
+    let reached = 0;
+    for (await this.page.keyboard.press("Tab"); (await this.focused()).tag !== "body"; reached += 1) {
+      assert.ok(reached <= elements, path + " has only " + elements);
+      await this.page.keyboard.press("Tab");
+    }
+    assert.equal(reached, elements, path);
   }
 
   // Presses Enter on a link or a button, and waits for the next page.

@@ -1,13 +1,17 @@
-// Every page, in all of {script on, off} x {light, dark} x {wide, phone}. The pictures of them are
-// in `target/browser/shots`.
+// Every page with a script and without, light and dark, wide and on a phone: in modes that have each
+// pair of these, and three pages in all eight. Their pictures are in `target/browser/shots`.
 
 import { strict as assert } from "node:assert";
 import { Session, main } from "./chromium.mjs";
 
-// A page: its console, its path or the link that leads to it, its heading, and parts of its text.
+const inPlan = ["The plan is shown before anything is written", "Reason", "Records per second"];
+
+// A page: its console, its path and the links that lead from there to it, its heading, and parts of
+// its text.
 const PAGES = [
   {
     name: "attention",
+    inAllModes: true,
     path: "/",
     heading: "Needs attention",
     has: ["inDoubt", "quarantined", "dead", "held", "no reply of the bank", "it is no order", "scanner"],
@@ -22,19 +26,20 @@ const PAGES = [
   {
     name: "group",
     path: "/",
-    link: "no reply of the bank",
+    links: ["no reply of the bank"],
     heading: /^Group \w+$/,
     has: ["pay/1", "1 listed, and there are no more.", "ls --group"],
   },
   {
     name: "group-of-messages",
     path: "/",
-    link: "it is no order",
+    links: ["it is no order"],
     heading: /^Group \w+$/,
     has: ["message", "locker"],
   },
   {
     name: "workflow-waits",
+    inAllModes: true,
     path: "/workflow?key=trip%2Fwaits",
     heading: "Workflow trip/waits",
     has: ["waits for", "event:paid", "trip/charged", "workflow compensate trip/waits", "acts are not possible"],
@@ -96,7 +101,7 @@ const PAGES = [
   {
     name: "token-long",
     path: "/find?text=long%2F&all=yes",
-    link: /^long\//,
+    links: [/^long\//],
     heading: /^Token long\/<img\/src=x\/onerror=alert\(1\)>/,
     has: ["held", "release 'long/<img"],
   },
@@ -160,14 +165,184 @@ const PAGES = [
     heading: "Could not show this",
     has: ["started with --no-data"],
   },
+  {
+    name: "in-doubt",
+    console: "acting",
+    path: "/doubt",
+    heading: "In doubt",
+    has: ["token pay/1", "was there an operation with the idempotency key", "It did not happen", "I do not know"],
+  },
+  {
+    name: "in-doubt-read-only",
+    path: "/doubt",
+    heading: "In doubt",
+    has: ["token inner/1", "no reply of the inner bank", "What may be done"],
+  },
+  {
+    name: "in-doubt-well",
+    console: "empty",
+    path: "/doubt",
+    heading: "In doubt",
+    has: ["No token and no step"],
+  },
+  {
+    name: "workflows",
+    path: "/workflows",
+    heading: "Workflows",
+    has: ["trip/waits", "event:paid", "timer night", "stuck/1", "there are no more"],
+  },
+  {
+    name: "workflows-well",
+    console: "empty",
+    path: "/workflows",
+    heading: "Workflows",
+    has: ["Each workflow has ended."],
+  },
+  {
+    name: "messages",
+    console: "acting",
+    path: "/messages",
+    heading: "Messages",
+    has: ["it is no order", "packer", "No message is archived."],
+  },
+  {
+    name: "messages-well",
+    console: "empty",
+    path: "/messages",
+    heading: "Messages",
+    has: ["No message is dead", "No message is archived."],
+  },
+  {
+    name: "message",
+    console: "acting",
+    path: "/messages",
+    links: ["it is no order", /^[0-9a-f]{8,}/],
+    heading: /^Message \w+/,
+    has: ["received by", "packer", "it is no order", "redrive", "bytes"],
+  },
+  {
+    name: "message-data",
+    console: "acting",
+    path: "/messages",
+    links: ["it is no order", /^[0-9a-f]{8,}/, "Show inputs, results and bodies"],
+    heading: /^Data of message \w+/,
+    has: ["classified order"],
+  },
+  {
+    name: "group-to-act-on",
+    console: "acting",
+    path: "/",
+    links: ["no reply of the bank"],
+    heading: /^Group \w+$/,
+    has: ["pay/1", "Plan an act on the whole group"],
+  },
+  {
+    name: "token-to-act-on",
+    console: "acting",
+    path: "/token?key=pay%2F1",
+    heading: "Token pay/1",
+    has: ["An act opens a form.", "release", "resolve"],
+  },
+  {
+    name: "workflow-to-act-on",
+    console: "acting",
+    path: "/workflow?key=stuck%2F1",
+    heading: "Workflow stuck/1",
+    has: ["An act opens a form.", "retry", "skip"],
+  },
+  {
+    name: "act-resolve",
+    console: "acting",
+    inAllModes: true,
+    path: "/act?work=token+pay%2F1&verb=resolve",
+    heading: "Resolve token pay/1",
+    has: ["Result, as JSON", "Reason", "Show what it would do", "grace"],
+  },
+  {
+    name: "act-long",
+    console: "acting",
+    path: "/find?text=long%2F&all=yes",
+    links: [/^long\//, "release"],
+    heading: /^Release token long\/<img\/src=x\/onerror=alert\(1\)>/,
+    has: ["Give the provider another key."],
+  },
+  {
+    name: "act-step",
+    console: "acting",
+    path: "/act?work=workflow+stuck%2F1&verb=retry&step=call",
+    heading: "Retry call of workflow stuck/1",
+    has: ["Reason", "Give the provider another key."],
+  },
+  {
+    name: "act-event",
+    console: "acting",
+    path: "/act?work=workflow+trip%2Fwaits&verb=signal&step=event%3Apaid",
+    heading: "Signal paid to workflow trip/waits",
+    has: ["Value of the event, as JSON", "Id of the event (optional)"],
+  },
+  {
+    name: "act-message",
+    console: "acting",
+    path: "/messages",
+    links: ["it is no order", /^[0-9a-f]{8,}/, "correct"],
+    heading: /^Correct message \w+/,
+    has: ["Body", "Reason"],
+  },
+  {
+    name: "act-gone",
+    console: "acting",
+    path: "/act?work=token+gone&verb=release",
+    status: 404,
+    heading: "Not found",
+    has: ["There is no token gone."],
+  },
+  {
+    name: "act-read-only",
+    path: "/act?work=token+pay%2F1&verb=release",
+    status: 403,
+    heading: "Could not show this",
+    has: ["start it with --allow-changes"],
+  },
+  {
+    name: "plan-tokens",
+    console: "acting",
+    path: "/plan/new?need=held",
+    heading: "Act on all held tokens",
+    has: [...inPlan, "release", "resolve", "close"],
+  },
+  {
+    name: "plan-workflows",
+    console: "acting",
+    path: "/plan/new?need=quarantined",
+    heading: "Act on all quarantined workflows",
+    has: [...inPlan, "compensate", "Step"],
+  },
+  {
+    name: "plan-messages",
+    console: "acting",
+    path: "/plan/new?need=dead",
+    heading: "Act on all dead messages",
+    has: [...inPlan, "redrive", "Canaries"],
+  },
+  {
+    name: "plan-read-only",
+    path: "/plan/new?need=held",
+    status: 403,
+    heading: "Could not show this",
+    has: ["start it with --allow-changes"],
+  },
 ];
 
-const MODES = [true, false].flatMap((script) =>
+const ALL = [true, false].flatMap((script) =>
   [false, true].flatMap((dark) => [false, true].map((phone) => ({ script, dark, phone }))));
+// Each pair of values is in one of them.
+const PAIRS = ALL.filter(({ script, dark, phone }) => (dark === phone) === script);
 
-async function open(tab, page) {
-  await tab.goto(page.path, page.link ? 200 : page.status);
-  if (page.link) await tab.goto(await tab.linkTo(page.link), page.status);
+async function open(tab, { path, links = [], status }) {
+  await tab.goto(path, links.length ? 200 : status);
+  for (const [at, link] of links.entries()) {
+    await tab.goto(await tab.linkTo(link), at + 1 < links.length ? 200 : status);
+  }
 }
 
 async function check(tab, page, { script, dark, phone }) {
@@ -219,7 +394,7 @@ async function isTheSame(session, page) {
 const tests = {};
 for (const page of PAGES) {
   const sessionOf = (sessions) => sessions[page.console ?? "filled"];
-  for (const mode of MODES) {
+  for (const mode of page.inAllModes ? ALL : PAIRS) {
     const { script, dark, phone } = mode;
     const words = [script ? "script" : "no script", dark ? "dark" : "light", phone ? "phone" : "wide"];
     tests[page.name + ": " + words.join(", ")] = (sessions) =>
@@ -231,8 +406,7 @@ for (const script of [true, false]) {
   const words = script ? "script" : "no script";
   tests["the form Find: " + words] = ({ filled }) => filled.inTab({ script }, async (tab) => {
     await tab.goto("/health");
-    tab.allow("responded with a status of 404");
-    await tab.submit({ Find: "<b>no reply" }, "Find");
+    await tab.submit({ Find: "<b>no reply" }, "Find", 404);
     await tab.hasHeading("Find <b>no reply");
     await tab.submit({ Find: "no reply" }, "Find");
     await tab.has(["pay/1", "inner/1"]);
