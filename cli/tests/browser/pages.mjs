@@ -14,7 +14,7 @@ const PAGES = [
     inAllModes: true,
     path: "/",
     heading: "Needs attention",
-    has: ["inDoubt", "quarantined", "dead", "held", "no reply of the bank", "it is no order", "scanner"],
+    has: ["in doubt", "quarantined", "dead", "held", "no reply of the bank", "it is no order", "scanner"],
   },
   {
     name: "attention-well",
@@ -42,7 +42,7 @@ const PAGES = [
     inAllModes: true,
     path: "/workflow?key=trip%2Fwaits",
     heading: "Workflow trip/waits",
-    has: ["waits for", "event:paid", "trip/charged", "workflow compensate trip/waits", "acts are not possible"],
+    has: ["waits for", "event:paid", "trip/charged", "workflow compensate trip/waits", "Not possible now: "],
   },
   {
     name: "workflow-sleeps",
@@ -71,7 +71,7 @@ const PAGES = [
   {
     name: "workflow-data",
     path: "/workflow/data?key=trip%2Fwaits",
-    heading: "Data of trip/waits",
+    heading: "Data of workflow trip/waits",
     has: ["classified receipt", "classified body"],
   },
   {
@@ -108,7 +108,7 @@ const PAGES = [
   {
     name: "token-data",
     path: "/token/data?key=pay%2F3",
-    heading: "Data of pay/3",
+    heading: "Data of token pay/3",
     has: ["classified answer"],
   },
   {
@@ -155,7 +155,7 @@ const PAGES = [
     path: "/token",
     status: 400,
     heading: "Could not show this",
-    has: ["the address has no key"],
+    has: ["the key is missing"],
   },
   {
     name: "refused",
