@@ -86,19 +86,19 @@ pub(super) fn acts(desk: &Desk, part: &Part, judged: &[Judged], timeline: Option
         };
         Some([verb, foreign_or(it.step.as_deref()), foreign(effect), code(&line(it))])
     });
-    let refused: Vec<_> = judged
-        .iter()
-        .filter_map(|it| {
-            let because = it.outcome.as_ref().err()?;
-            let verb = html! { span.disabled { (it.verb) } };
-            Some([verb, foreign_or(it.step.as_deref()), foreign(because)])
-        })
-        .collect();
-    let possible: Vec<_> = possible.collect();
+    let refused = judged.iter().filter_map(|it| {
+        let because = it.outcome.as_ref().err()?;
+        let verb = html! { span.disabled { (it.verb) } };
+        Some([verb, foreign_or(it.step.as_deref()), foreign(because)])
+    });
+    let (possible, refused): (Vec<_>, Vec<_>) = (possible.collect(), refused.collect());
     let terminal = match timeline {
         Some(_) => "Paste a line into a terminal. It acts only if the record is as it is shown here.",
         None => "Paste a line into a terminal. It prints a dry run.",
     };
+    // Only a workflow has steps.
+    let has_steps = matches!(part, Part::Workflow(_));
+    let acts = if refused.len() == 1 { "act" } else { "acts" };
     html! {
         @if possible.is_empty() {
             p { "No act is possible now." }
@@ -107,12 +107,22 @@ pub(super) fn acts(desk: &Desk, part: &Part, judged: &[Judged], timeline: Option
                 @if desk.may_change { "An act opens a form. The form shows the effect before anything is written. " }
                 (terminal)
             }
-            (table("Possible acts", ["Act", "Step", "Effect", "Command line"], possible))
+            @if has_steps {
+                (table("Possible acts", ["Act", "Step", "Effect", "Command line"], possible))
+            } @else {
+                @let possible = possible.into_iter().map(|[verb, _, effect, line]| [verb, effect, line]);
+                (table("Possible acts", ["Act", "Effect", "Command line"], possible))
+            }
         }
         @if !refused.is_empty() {
             details #refused {
-                summary { "Not possible now: " (refused.len()) " acts" }
-                (table("Acts that are not possible now", ["Act", "Step", "Reason"], refused))
+                summary { "Not possible now: " (refused.len()) " " (acts) }
+                @if has_steps {
+                    (table("Acts that are not possible now", ["Act", "Step", "Reason"], refused))
+                } @else {
+                    @let refused = refused.into_iter().map(|[verb, _, because]| [verb, because]);
+                    (table("Acts that are not possible now", ["Act", "Reason"], refused))
+                }
             }
         }
     }
