@@ -1,14 +1,23 @@
 //! Ten tasks of an operator at night, each in one or two calls of the command, on a store with
 //! 100,000 tokens and 2,000 workflows. It prints a table of their seconds, requests and read units:
-//! `cargo test -p locker-cli --test tasks -- --nocapture`.
+//! `cargo test --workspace --locked --test tasks -- --nocapture`.
+//!
+//! With the tools of the browser tests, the same tasks by clicks in the web console:
+//! `tests/chromium cargo test --workspace --locked --test tasks -- --nocapture clicks`.
 
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
+#[cfg(feature = "console")]
+#[path = "tasks/clicks.rs"]
+mod clicks;
 #[cfg(feature = "console")]
 #[path = "tasks/pages.rs"]
 mod pages;
 #[path = "tasks/store.rs"]
 mod store;
+#[cfg(feature = "console")]
+#[path = "browser/tools.rs"]
+mod tools;
 
 use std::process::Command;
 use std::time::Instant;
@@ -25,6 +34,19 @@ struct Night {
 }
 
 impl Night {
+    fn new() -> Self {
+        let store = Store::new();
+        let counted = Counted::start(&store.engine);
+        Self { store, counted, rows: Vec::new() }
+    }
+
+    /// Prints the table.
+    fn table(&self, header: &str) {
+        let columns = "---|".repeat(header.matches('|').count() - 1);
+        println!("\n{header}\n|{columns}");
+        self.rows.iter().for_each(|row| println!("{row}"));
+    }
+
     fn run(&self, arguments: &[&str]) -> Ran {
         Ran::of(self.command(arguments).output().expect("the command runs"))
     }
@@ -46,6 +68,8 @@ impl Night {
                 self.counted.endpoint(),
             ])
             .args(arguments)
+            .env("HOME", self.store.directory.path())
+            .env_remove("XDG_STATE_HOME")
             .env("AWS_ACCESS_KEY_ID", "test")
             .env("AWS_SECRET_ACCESS_KEY", "test")
             .env("AWS_REGION", "eu-west-1")
@@ -87,9 +111,7 @@ fn group(ran: &Ran, cause: &str) -> String {
 
 #[test]
 fn ten_tasks_of_one_night() {
-    let store = Store::new();
-    let counted = Counted::start(&store.engine);
-    let mut night = Night { store, counted, rows: Vec::new() };
+    let mut night = Night::new();
     #[cfg(feature = "console")]
     pages::cost(&mut night);
     let file = night.store.directory.path().join("plan.json").display().to_string();
@@ -168,6 +190,15 @@ fn ten_tasks_of_one_night() {
         41
     );
 
-    println!("\n| task | commands | seconds | requests | read units |\n|---|---|---|---|---|");
-    night.rows.iter().for_each(|row| println!("{row}"));
+    night.table("| task | commands | seconds | requests | read units |");
+}
+
+#[cfg(feature = "console")]
+#[test]
+fn ten_tasks_by_clicks() {
+    let Some(tools) = tools::Tools::found() else { return };
+    let mut night = Night::new();
+    clicks::play(&tools, &mut night);
+    assert_eq!(night.rows.len(), 10, "{:#?}", night.rows);
+    night.table("| task | clicks | seconds | read units of the pages | read units of DynamoDB |");
 }
