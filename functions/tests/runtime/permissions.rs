@@ -75,7 +75,9 @@ fn the_scanner_writes_down_its_run_and_nothing_else() {
         if actions.iter().all(|action| action == "dynamodb:GetItem" || action == "dynamodb:Query") {
             continue;
         }
-        let only = "{ 'ForAllValues:StringEquals': { 'dynamodb:LeadingKeys': [locker runs scanner] } }";
+        // `ForAllValues` is also true for a request without the key.
+        let only = "{ 'ForAllValues:StringEquals': { 'dynamodb:LeadingKeys': [locker runs scanner] }, \
+                    'Null': { 'dynamodb:LeadingKeys': 'false' } }";
         assert_eq!(statement["Condition"], yaml(only));
         assert_eq!(statement["Action"], yaml("[dynamodb:PutItem]"));
         writes += 1;
