@@ -7,6 +7,8 @@ import subprocess
 import zipfile
 
 import boto3
+from moto.cloudformation import parsing
+from moto.cloudformation.models import Stack
 from samtranslator.translator.transform import transform
 from samtranslator.yaml_helper import yaml_parse
 
@@ -14,6 +16,27 @@ REGION = "eu-west-1"
 BUCKET = "artifacts"
 # The exit status of a check that found something.
 PROBLEMS = 5
+
+
+def removes_no_value(clean_json=parsing.clean_json):
+    """CloudFormation removes AWS::NoValue from lists. Moto leaves an empty entry."""
+
+    def cleaned(value, resources):
+        value = clean_json(value, resources)
+        return [entry for entry in value if entry is not None] if isinstance(value, list) else value
+
+    parsing.clean_json = cleaned
+
+
+def has_outputs_of_nested_stacks():
+    """Templates read the outputs of nested stacks. Moto does not support this."""
+
+    def attribute(stack, name):
+        kind, output = name.split(".")
+        assert kind == "Outputs", name
+        return stack.output_map[output].value
+
+    Stack.get_cfn_attribute = attribute
 
 
 class ManagedPolicies:
@@ -29,6 +52,8 @@ class Account:
     """An empty account in moto."""
 
     def __init__(self, endpoint):
+        removes_no_value()
+        has_outputs_of_nested_stacks()
         self.endpoint = endpoint
         self.left_out = set()
         self.environment = {
@@ -50,23 +75,43 @@ class Account:
 
     def packaged(self, path):
         """What `sam package` makes of a template: code and nested templates are in the bucket."""
-        template = yaml_parse(path.read_text())
-        template["Globals"]["Function"]["CodeUri"] = f"s3://{BUCKET}/code"
+        return self.package(yaml_parse(path.read_text()), path.parent, path.stem)
+
+    def package(self, template, folder, stem):
+        """The same of a template whose paths are seen from the folder."""
+        if "Function" in template.get("Globals", {}):
+            template["Globals"]["Function"]["CodeUri"] = f"s3://{BUCKET}/code"
         for name, resource in template["Resources"].items():
+            properties = resource.get("Properties", {})
+            if "CodeUri" in properties:
+                properties["CodeUri"] = f"s3://{BUCKET}/code"
             # CloudFormation ends the names that it makes for FIFO queues with .fifo; moto does not.
-            if resource["Type"] == "AWS::SQS::Queue" and resource["Properties"].get("FifoQueue"):
-                resource["Properties"].setdefault("QueueName", f"{path.stem}-{name}.fifo")
+            if resource["Type"] == "AWS::SQS::Queue" and properties.get("FifoQueue"):
+                properties.setdefault("QueueName", {"Fn::Sub": f"${{AWS::StackName}}-{stem}-{name}.fifo"})
             if resource["Type"] == "AWS::Serverless::Application":
-                nested = path.parent / resource["Properties"]["Location"]
-                key = nested.name
-                self.s3.put_object(Bucket=BUCKET, Key=key, Body=nested.read_bytes())
-                resource["Properties"]["Location"] = f"https://{BUCKET}.s3.amazonaws.com/{key}"
-                resource["Properties"]["Parameters"]["Api"] = "no-api-in-moto"
+                properties["Location"] = self.uploaded(folder / properties["Location"])
+                properties["Parameters"]["Api"] = "no-api-in-moto"
+            if resource["Type"] == "AWS::CloudFormation::Stack":
+                properties["TemplateURL"] = self.uploaded(folder / properties["TemplateURL"])
         return template
 
+    def uploaded(self, path):
+        """The address of a nested template."""
+        self.s3.put_object(Bucket=BUCKET, Key=path.name, Body=json.dumps(self.packaged(path)))
+        return f"https://{BUCKET}.s3.amazonaws.com/{path.name}"
+
     def deploy(self, name, path, parameters):
-        """Create a stack of a SAM template, and return its outputs."""
-        template = transform(self.packaged(path), {}, ManagedPolicies())
+        """Create a stack of a template in a file, and return its outputs."""
+        return self.create(name, self.packaged(path), parameters)
+
+    def deploy_text(self, name, text, folder, parameters):
+        """Create a stack of a template in a document, and return its outputs."""
+        return self.create(name, self.package(yaml_parse(text), folder, name), parameters)
+
+    def create(self, name, template, parameters):
+        """Create a stack, and return its outputs."""
+        if "Transform" in template:
+            template = transform(template, {}, ManagedPolicies())
         cloudformation = self.client("cloudformation")
         cloudformation.create_stack(
             StackName=name,
@@ -80,7 +125,7 @@ class Account:
         for stack in stacks:
             self.left_out |= self.not_made(cloudformation, stack["StackId"])
         [stack] = [stack for stack in stacks if stack["StackName"] == name]
-        return {output["OutputKey"]: output["OutputValue"] for output in stack["Outputs"]}
+        return {output["OutputKey"]: output["OutputValue"] for output in stack.get("Outputs", [])}
 
     def queues_of_messages(self):
         """The queues that only a stack with packers has."""

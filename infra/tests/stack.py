@@ -1,4 +1,4 @@
-"""Create the stacks of our templates in moto, and check the tables that come out with the command.
+"""Create the stacks of our templates in moto, and check their tables with the command.
 
     python infra/tests/stack.py target/debug/locker
 
@@ -9,14 +9,18 @@ learns a type, this test fails, and the exception goes.
 
 import logging
 import pathlib
+import re
 import sys
 import warnings
 
 from moto.server import ThreadedMotoServer
 
+import parts
 from account import Account, Command
 
 INFRA = pathlib.Path(__file__).resolve().parents[1]
+# A key of the user. Moto does not encrypt.
+KEY = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
 NO_TTL = "TTL is disabled"
 # The types that moto makes nothing of.
 UNKNOWN_TO_MOTO = {
@@ -63,7 +67,68 @@ def switch_ttl_on(account, tables):
         account.client("dynamodb").update_time_to_live(TableName=table, TimeToLiveSpecification=specification)
 
 
+def check_policies(account, outputs, names):
+    """The outputs name policies that IAM has."""
+    iam = account.client("iam")
+    for name in names:
+        policy = iam.get_policy(PolicyArn=outputs[name])["Policy"]
+        version = iam.get_policy_version(PolicyArn=policy["Arn"], VersionId=policy["DefaultVersionId"])
+        assert version["PolicyVersion"]["Document"]["Statement"], name
+
+
+def check_workflows(account, command):
+    """The table of workflows, alone. The functions are names: nothing here invokes them."""
+    of_all = {"Stack": "shop", "MostWritesPerSecond": "1000"}
+    workflows = account.deploy("workflows", INFRA / "workflows.yaml", {**of_all, "KmsKeyArn": KEY})
+    check_policies(account, workflows, ["StartPolicy", "CompleterPolicy", "ReaperPolicy"])
+    assert not account.made("workflows") & {"CompleterScheduleRole", "ReaperScheduleRole"}, "no function, no schedule"
+    table = workflows["Table"]
+    described = account.client("dynamodb").describe_table(TableName=table)["Table"]
+    assert described["DeletionProtectionEnabled"] is True, described
+    # Commands on workflows need the name of a table of tokens, and do not read it here.
+    tables = ("--table", "no-tokens", "--workflows", table)
+    only_ttl(command.problems("workflow", "table", "check", *tables))
+    switch_ttl_on(account, [table])
+    assert command.problems("workflow", "table", "check", *tables) == []
+
+    functions = {"Completer": "shop-completer", "Reaper": "shop-reaper"}
+    account.deploy("scheduled", INFRA / "workflows.yaml", {**of_all, **functions, "Stack": "other"})
+    assert account.made("scheduled") >= {"CompleterScheduleRole", "ReaperScheduleRole"}, account.made("scheduled")
+    return table
+
+
+def check_messages(account, table):
+    """The queue and the policies of messages, on the table of workflows."""
+    parameters = {"Stack": "shop", "Workflows": table, "Relay": "shop-relay", "Consumer": "shop-packer"}
+    messages = account.deploy("messages", INFRA / "messages.yaml", parameters)
+    check_policies(account, messages, ["SendPolicy", "RelayPolicy", "ConsumerPolicy"])
+    assert account.made("messages") >= {"RelayScheduleRole", "ConsumerScheduleRole"}, account.made("messages")
+    asked = account.client("sqs").get_queue_attributes(QueueUrl=messages["QueueUrl"], AttributeNames=["All"])
+    attributes = asked["Attributes"]
+    assert attributes["FifoQueue"] == "true" and attributes["VisibilityTimeout"] == "180", attributes
+    assert "deadLetterTargetArn" in attributes["RedrivePolicy"], attributes
+
+    without = {**parameters, "Queue": "off", "TableKmsKeyArn": KEY}
+    without = account.deploy("no-queue", INFRA / "messages.yaml", without)
+    assert "QueueUrl" not in without and "SendPolicy" not in without, without
+    check_policies(account, without, ["RelayPolicy", "ConsumerPolicy"])
+
+
+def check_nested(account, command):
+    """The template of docs/book/src/deploying.md, which nests both."""
+    text = (parts.DOCS / "book/src/deploying.md").read_text()
+    [template] = re.findall(r"^```yaml\n(.*?)^```$", text, re.M | re.S)
+    account.deploy_text("shop", template, INFRA.parent, {})
+    functions = account.client("lambda")
+    made = functions.get_function_configuration(FunctionName="shop-completer")
+    table = made["Environment"]["Variables"]["LOCKER_WORKFLOWS_TABLE"]
+    only_ttl(command.problems("workflow", "table", "check", "--table", "no-tokens", "--workflows", table))
+    [source] = functions.list_event_source_mappings(FunctionName="shop-packer")["EventSourceMappings"]
+    assert source["EventSourceArn"].endswith(".fifo"), source
+
+
 def main(binary):
+    parts.check()
     # Moto tells of each request, and of each type that it does not know.
     logging.disable(logging.WARNING)
     warnings.simplefilter("ignore")
@@ -100,10 +165,15 @@ def main(binary):
         check_tokens(command, tokens)
         switch_ttl_on(account, [tokens])
         assert command.problems("doctor", "--table", tokens) == []
+
+        workflows = check_workflows(account, command)
+        assert command.problems("doctor", "--table", tokens, "--workflows", workflows) == []
+        check_messages(account, workflows)
+        check_nested(account, command)
         assert account.left_out == UNKNOWN_TO_MOTO, account.left_out
     finally:
         server.stop()
-    print("the three SAM stacks were created, and their tables are what the code needs")
+    print("the stacks were created, alone and nested, and their tables are what the code needs")
 
 
 if __name__ == "__main__":
