@@ -231,7 +231,7 @@ pub(in crate::console) async fn act(visit: &Visit<'_>) -> Result<Page, Exit> {
     };
     let seen = given(asked, "seen");
     if seen.is_some_and(|seen| !seen.contains('.')) {
-        // A command line may have the revision that `locker show` prints. A page has a dry run first.
+        // A command accepts the revision that `locker show` prints. A page has a dry run first.
         return Ok(differing(&work, Differs::Act));
     }
     let called = call(&console, (&part, &act), &operator, seen).await;
