@@ -272,6 +272,14 @@ async fn complete(till: &Till) -> Wire {
         // A workflow left by one run is due later than the next run looks ahead.
         completer.clone().concurrency(1).limit(1).run().await.expect("a run");
     }
+    // It deletes a message right after it sent it.
+    let broker = Broker::new();
+    till.stack.provider.set_mood(Mood::Well);
+    let behind = till.sending_behind(&till.stack.bench.client, &broker, HOUR);
+    purchase(&behind, "sent").enqueue().await.expect("an outcome");
+    let sending = till.sending(&till.stack.bench.engine.client_over(&wire), &broker);
+    workflows::completer(&sending.workflows, sending.code).run().await.expect("a run");
+    assert_eq!(broker.took().len(), 1);
     wire
 }
 
