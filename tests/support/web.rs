@@ -68,12 +68,12 @@ impl Reply {
     #[must_use]
     #[track_caller]
     pub fn form(&self, action: &str) -> Form {
-        let all = self.body.split("<form").skip(1).filter_map(|rest| rest.split("</form>").next());
+        let mut all = self.body.split("<form").skip(1).filter_map(|rest| rest.split("</form>").next());
         let is_it = |form: &&str| {
             form.split_once(" action=\"")
                 .is_some_and(|(_, path)| path.split(['"', '?']).next() == Some(action))
         };
-        let form = all.filter(is_it).next();
+        let form = all.find(is_it);
         let form = form.unwrap_or_else(|| panic!("no form for {action} in {}", self.body));
         let inputs = form.split("<input").skip(1).filter_map(|rest| rest.split('>').next());
         let attribute = |tag: &str, name: &str| {
