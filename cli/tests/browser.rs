@@ -3,7 +3,7 @@
 //!
 //! `tests/chromium cargo test --workspace --locked --test browser` installs both from npm and runs
 //! the tests. Without them, or without Chromium or Node, the tests pass with one line that names
-//! what is missing. `LOCKER_BROWSER_TESTS=required` fails instead, and `LOCKER_BROWSER_TESTS=off`
+//! what is missing. `BROWSER_TESTS=required` fails instead, and `BROWSER_TESTS=off`
 //! skips them, with that line too.
 
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::panic, clippy::unwrap_used)]

@@ -9,7 +9,7 @@ import { join } from "node:path";
 import { promisify } from "node:util";
 
 // The folder of the npm packages and of the pictures.
-const HOME = process.env.LOCKER_BROWSER_HOME;
+const HOME = process.env.BROWSER_HOME;
 const SHOTS = join(HOME, "shots");
 const require = createRequire(join(HOME, "package.json"));
 const { chromium } = require("playwright-core");
@@ -29,13 +29,13 @@ const OPTIONS = [
 ];
 
 // Runs tests in one Chromium with a new profile, and ends the process. Each test receives the
-// sessions of all consoles. `LOCKER_BROWSER_ONLY` selects tests by a part of their name.
+// sessions of all consoles. `BROWSER_ONLY` selects tests by a part of their name.
 export async function main(tests) {
-  const executablePath = process.env.LOCKER_BROWSER_CHROMIUM;
+  const executablePath = process.env.BROWSER_CHROMIUM;
   // Fails here, if ever, and not after the first page.
   mkdirSync(SHOTS, { recursive: true });
   const browser = await chromium.launch({ executablePath, args: OPTIONS, headless: true, timeout: PATIENCE });
-  const only = process.env.LOCKER_BROWSER_ONLY ?? "";
+  const only = process.env.BROWSER_ONLY ?? "";
   const chosen = Object.entries(tests).filter(([name]) => name.includes(only));
   let failed = 0;
   try {
@@ -61,7 +61,7 @@ export async function main(tests) {
 
 // The command in the place of the consoles.
 export async function locker(...words) {
-  const [program, ...options] = JSON.parse(process.env.LOCKER_BROWSER_COMMAND);
+  const [program, ...options] = JSON.parse(process.env.BROWSER_COMMAND);
   // The command refuses variables of its own that it does not know.
   const isOther = ([name]) => !name.startsWith("LOCKER_");
   const env = Object.fromEntries(Object.entries(process.env).filter(isOther));

@@ -37,9 +37,9 @@ impl Tools {
     /// `None`, and one line for all tests: they are skipped.
     pub(crate) fn found() -> Option<Self> {
         static SAID: Once = Once::new();
-        let asked = std::env::var("LOCKER_BROWSER_TESTS").unwrap_or_default();
+        let asked = std::env::var("BROWSER_TESTS").unwrap_or_default();
         let found = match asked.as_str() {
-            "off" => Err("LOCKER_BROWSER_TESTS=off".to_owned()),
+            "off" => Err("BROWSER_TESTS=off".to_owned()),
             _ => Self::find(),
         };
         match found {
@@ -77,10 +77,10 @@ impl Tools {
             .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser").join(script))
             .args(consoles.iter().map(|(name, web)| format!("{name}=http://{}{}", web.host, web.first)))
             .env("TMPDIR", directory)
-            .env("LOCKER_BROWSER_HOME", &self.home)
-            .env("LOCKER_BROWSER_CHROMIUM", &self.chromium)
-            .env("LOCKER_BROWSER_ONLY", std::env::var("LOCKER_BROWSER_ONLY").unwrap_or_default())
-            .env("LOCKER_BROWSER_COMMAND", json!(words).to_string());
+            .env("BROWSER_HOME", &self.home)
+            .env("BROWSER_CHROMIUM", &self.chromium)
+            .env("BROWSER_ONLY", std::env::var("BROWSER_ONLY").unwrap_or_default())
+            .env("BROWSER_COMMAND", json!(words).to_string());
         node
     }
 }
