@@ -105,6 +105,12 @@ impl Exit {
         self.message.iter().chain(&self.details).map(String::as_str)
     }
 
+    /// The sentence and the lines below it, in one line.
+    #[cfg(feature = "console")]
+    pub(crate) fn in_one_line(&self) -> String {
+        self.lines().collect::<Vec<_>>().join("; ")
+    }
+
     #[cfg(test)]
     pub(crate) fn said(&self) -> &str {
         self.message.as_deref().unwrap_or_default()

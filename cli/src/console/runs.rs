@@ -125,12 +125,11 @@ impl Run {
     async fn apply(&self, console: Console, path: PathBuf, kept: Kept) {
         let options = ApplyOptions { stop: Arc::clone(&self.stop), ..kept.options };
         let applied = bulk::run(&console, &path, (&kept.plan, &options), |outcome| self.add(outcome)).await;
-        let said = |exit: &Exit| exit.lines().collect::<Vec<_>>().join("; ");
         let ended = match applied {
             Ok(Applied { report, results, unwritten }) => {
-                Ended::Reported { report, results, error: unwritten.as_ref().map(said) }
+                Ended::Reported { report, results, error: unwritten.as_ref().map(Exit::in_one_line) }
             }
-            Err(exit) => Ended::Failed(said(&exit)),
+            Err(exit) => Ended::Failed(exit.in_one_line()),
         };
         self.locked().ended = Some(ended);
     }

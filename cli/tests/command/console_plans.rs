@@ -1,17 +1,14 @@
 //! `locker console --allow-changes`: acts on all records that match, with progress and a stop.
 
-use locker_tests::command::{Place, until};
+use locker_tests::command::until;
 use locker_tests::web::{Reply, Web};
 
 use crate::bulk::hold;
 use crate::console::open;
+use crate::console_acts::acting;
 use crate::console_pages::has;
 use crate::dead::{are_dead, with_five};
 use crate::place;
-
-fn acting(place: &Place) -> Web {
-    open(place, &["--allow-changes", "--as", "grace"])
-}
 
 /// The page to which a form leads.
 #[track_caller]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::html::{badge, code, facts, field, foreign, form, href, link, named};
 use super::layout::{Page, status_of};
 use super::life::{read, state_of, work_of};
-use super::{Asked, Visit, needed};
+use super::{Asked, Visit, given, needed};
 use crate::act::{Called, call};
 use crate::command;
 use crate::exit::Exit;
@@ -27,6 +27,7 @@ pub(super) fn address(work: &Work, verb: Verb, step: Option<&str>) -> String {
     fields.extend(step.map(|step| ("step", step)));
     href("/act", &fields)
 }
+
 /// The options of an act, by the name of their field.
 const OPTIONS: [(&str, Unless, &str); 3] = [
     ("running", Unless::Running, "Act although the work may still be running. It may be done twice."),
@@ -40,9 +41,24 @@ fn verb_of(asked: &Asked) -> Result<Verb, Exit> {
         .map_err(|_| Exit::say(Exit::USAGE, format!("there is no act {name:?}")))
 }
 
-/// A field that has a value.
-fn given<'a>(asked: &'a Asked, name: &str) -> Option<&'a str> {
-    asked.get(name).map(String::as_str).filter(|value| !value.is_empty())
+/// The act of a verb. An act on an event needs its name, too.
+pub(super) fn act_with(verb: Verb, result: Option<Value>) -> Result<Act, Exit> {
+    Ok(match (verb, result) {
+        (Verb::Resolve, Some(result)) => Act::resolve(result),
+        (Verb::Correct, Some(result)) => Act::correct(result),
+        (Verb::Release, _) => Act::release(),
+        (Verb::Retry, _) => Act::retry(),
+        (Verb::Skip, _) => Act::skip(),
+        (Verb::Compensate, _) => Act::compensate(),
+        (Verb::Cancel, _) => Act::cancel(),
+        (Verb::Close, _) => Act::close(),
+        (Verb::Redrive, _) => Act::redrive(),
+        (Verb::Archive, _) => Act::archive(),
+        (Verb::Restore, _) => Act::restore(),
+        (Verb::Discard, _) => Act::discard(),
+        (Verb::Note, _) => Act::note(),
+        _ => return Err(Exit::say(Exit::USAGE, format!("the console has no act {verb}"))),
+    })
 }
 
 /// The act that a form describes.
@@ -56,28 +72,12 @@ fn act_of(asked: &Asked, work: &Work) -> Result<Act, Exit> {
         _ => None,
     };
     let mut act = match (verb, result) {
-        (Verb::Resolve, Some(result)) => Act::resolve(result),
-        (Verb::Correct, Some(result)) => Act::correct(result),
         (Verb::Signal, Some(value)) => {
             let event = needed(asked, "step")?;
             Act::signal(event.strip_prefix("event:").unwrap_or(event), value)
         }
-        (Verb::Release, _) => Act::release(),
-        (Verb::Retry, _) => Act::retry(),
-        (Verb::Skip, _) => Act::skip(),
-        (Verb::Compensate, _) => Act::compensate(),
-        (Verb::Cancel, _) => Act::cancel(),
-        (Verb::Close, _) => Act::close(),
-        (Verb::Redrive, _) => Act::redrive(),
-        (Verb::Archive, _) => Act::archive(),
-        (Verb::Restore, _) => Act::restore(),
-        (Verb::Discard, _) => Act::discard(),
-        (Verb::Note, _) => Act::note(),
-        _ => return Err(Exit::say(Exit::USAGE, format!("the console has no act {verb}"))),
+        (verb, result) => given(asked, "step").into_iter().fold(act_with(verb, result)?, Act::step),
     };
-    if verb != Verb::Signal {
-        act = given(asked, "step").into_iter().fold(act, Act::step);
-    }
     act = given(asked, "id").into_iter().fold(act, Act::event_id);
     let is_set = |name: &str| asked.contains_key(name);
     (act.new_key, act.running) = (is_set("new-key"), is_set("running"));
@@ -219,8 +219,7 @@ pub(in crate::console) async fn act(visit: &Visit<'_>) -> Result<Page, Exit> {
     let work = work_of(asked)?;
     let console = desk.console().await?;
     let part = read(desk, &console, &work).await?;
-    let again =
-        |exit: Exit| show_form(visit, &part, Some(&exit.lines().collect::<Vec<_>>().join("; ")), None);
+    let again = |exit: Exit| show_form(visit, &part, Some(&exit.in_one_line()), None);
     let act = match act_of(asked, &work) {
         Ok(act) => act,
         Err(exit) => return again(exit),

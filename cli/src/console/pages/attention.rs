@@ -1,11 +1,11 @@
 //! *Needs attention*: groups of items with the same cause, and the items of one group.
 
-use locker::operator::{Filter, Group, Need, Status};
+use locker::operator::{Filter, Group, Status};
 use maud::{Markup, html};
 
 use super::html::{code, foreign, foreign_or, href, href_of_group, moment_or, need_badge, table};
 use super::layout::Page;
-use super::{Asked, listed, needed, plan};
+use super::{Asked, given, listed, need_named, needed, plan};
 use crate::console::server::Desk;
 use crate::exit::Exit;
 use crate::hint::Hint;
@@ -78,7 +78,7 @@ fn badge_or(word: &str) -> Markup {
 pub(in crate::console) async fn group(desk: &Desk, asked: &Asked) -> Result<Page, Exit> {
     let id = needed(asked, "id")?;
     let console = desk.console().await?.limit(MOST);
-    let named = asked.get("need").and_then(|name| Need::ALL.into_iter().find(|need| need.as_str() == name));
+    let named = given(asked, "need").and_then(need_named);
     let filter = match named {
         // Only the lists of the need are read.
         Some(need) => Filter::new().group(id).need(need),

@@ -35,6 +35,8 @@ pub(super) use token::token;
 pub(super) use workflow::workflow;
 pub(super) use workflows::workflows;
 
+use locker::operator::Need;
+
 use super::server::Desk;
 use crate::exit::Exit;
 
@@ -49,10 +51,19 @@ pub(super) struct Visit<'a> {
     pub(super) token: &'a str,
 }
 
+/// A parameter that has a value.
+fn given<'a>(asked: &'a Asked, name: &str) -> Option<&'a str> {
+    asked.get(name).map(String::as_str).filter(|value| !value.is_empty())
+}
+
 /// A parameter that a page needs.
 fn needed<'a>(asked: &'a Asked, name: &str) -> Result<&'a str, Exit> {
-    let missing = || Exit::say(Exit::USAGE, format!("the {name} is missing"));
-    asked.get(name).map(String::as_str).filter(|value| !value.is_empty()).ok_or_else(missing)
+    given(asked, name).ok_or_else(|| Exit::say(Exit::USAGE, format!("the {name} is missing")))
+}
+
+/// The need with this name.
+fn need_named(name: &str) -> Option<Need> {
+    Need::ALL.into_iter().find(|need| need.as_str() == name)
 }
 
 /// What a reader does about a record that is not there.

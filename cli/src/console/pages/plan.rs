@@ -6,12 +6,12 @@ use locker::Operator;
 use locker::operator::{Act, ApplyOptions, Filter, Need, Plan, Verb};
 use maud::{Markup, html};
 
-use super::act::{capitalised, reason_field};
+use super::act::{act_with, capitalised, reason_field};
 use super::html::{
     code, facts, field, foreign, foreign_or, form, href, link, moment_or, named, table, when, words,
 };
 use super::layout::Page;
-use super::{Asked, Visit, data, needed};
+use super::{Asked, Visit, data, given, need_named, needed};
 use crate::bulk::{self, Kept, Request, Store, print};
 use crate::console::runs::{Ended, Progress};
 use crate::exit::Exit;
@@ -69,17 +69,11 @@ struct Selected<'a> {
 
 impl<'a> Selected<'a> {
     fn of(asked: &'a Asked) -> Result<Self, Exit> {
-        let given = |name: &str| asked.get(name).map(String::as_str).filter(|value| !value.is_empty());
-        let need = match given("need") {
-            None => None,
-            Some(name) => Some(
-                Need::ALL
-                    .into_iter()
-                    .find(|need| need.as_str() == name)
-                    .ok_or_else(|| Exit::say(Exit::USAGE, format!("there is no need {name:?}")))?,
-            ),
+        let named = |name| {
+            need_named(name).ok_or_else(|| Exit::say(Exit::USAGE, format!("there is no need {name:?}")))
         };
-        Ok(Self { need, group: given("group"), text: given("text") })
+        let need = given(asked, "need").map(named).transpose()?;
+        Ok(Self { need, group: given(asked, "group"), text: given(asked, "text") })
     }
 
     fn fields(&self) -> Vec<(&'static str, &'a str)> {
@@ -94,6 +88,15 @@ impl<'a> Selected<'a> {
         let filter = self.need.into_iter().fold(Filter::new(), Filter::need);
         let filter = self.group.into_iter().fold(filter, Filter::group);
         self.text.into_iter().fold(filter, Filter::text)
+    }
+
+    fn is_of_messages(&self) -> bool {
+        group_of(self.need) == Some("dead")
+    }
+
+    /// The default rate, canaries and breaker.
+    fn defaults(&self) -> (u32, u32, u32) {
+        if self.is_of_messages() { OF_MESSAGES } else { OF_OTHERS }
     }
 
     /// As a sentence names it: `quarantined workflows of the group 9a8fac0a`.
@@ -135,14 +138,14 @@ fn show_form(visit: &Visit<'_>, refused: Option<&Exit>) -> Result<Page, Exit> {
     let Some(first) = verbs.first() else {
         return Err(Exit::say(Exit::USAGE, "no act is for all of these records; act on each"));
     };
-    let is_messages = group_of(selected.need) == Some("dead");
+    let is_messages = selected.is_of_messages();
     let has_steps = group_of(selected.need) == Some("workflow");
     let of_step = match selected.need {
         Some(Need::Late) => "The late event, such as event:paid.",
         _ => "With a step, the act is on this step of each workflow. skip and resolve need one.",
     };
     let takes_result = verbs.iter().any(|verb| verb.takes_result());
-    let (rate, canary, breaker) = if is_messages { OF_MESSAGES } else { OF_OTHERS };
+    let (rate, canary, breaker) = selected.defaults();
     let typed = |name: &str| asked.get(name).map_or("", String::as_str);
     let number = |name: &str, default: String| asked.get(name).cloned().unwrap_or(default);
     let chosen = asked.get("verb").map_or(first.as_str(), String::as_str);
@@ -242,28 +245,16 @@ fn request(visit: &Visit<'_>) -> Result<Request, Exit> {
     let verb = needed(asked, "verb")?;
     let verb = verbs_of(selected.need).iter().find(|it| it.as_str() == verb);
     let verb = verb.ok_or_else(|| Exit::say(Exit::USAGE, "choose an act"))?;
-    let given = |name: &str| asked.get(name).map(String::as_str).filter(|value| !value.is_empty());
-    let act = match verb {
-        Verb::Release => Act::release(),
+    let result = match verb {
         Verb::Resolve => {
-            let result = given("result").ok_or_else(|| Exit::say(Exit::USAGE, "a resolve takes a result"))?;
-            Act::resolve(options::json_in_form(result)?)
+            let missing = || Exit::say(Exit::USAGE, "a resolve takes a result");
+            Some(options::json_in_form(given(asked, "result").ok_or_else(missing)?)?)
         }
-        Verb::Close => Act::close(),
-        Verb::Retry => Act::retry(),
-        Verb::Skip => Act::skip(),
-        Verb::Compensate => Act::compensate(),
-        Verb::Cancel => Act::cancel(),
-        Verb::Redrive => Act::redrive(),
-        Verb::Archive => Act::archive(),
-        Verb::Restore => Act::restore(),
-        Verb::Discard => Act::discard(),
-        _ => Act::note(),
+        _ => None,
     };
-    let act = given("step").into_iter().fold(act, Act::step);
-    let is_messages = group_of(selected.need) == Some("dead");
-    let (rate, canary, breaker) = if is_messages { OF_MESSAGES } else { OF_OTHERS };
-    let number = |name: &str, range: Number, default: u32| number(given(name), range, default);
+    let act = given(asked, "step").into_iter().fold(act_with(*verb, result)?, Act::step);
+    let (rate, canary, breaker) = selected.defaults();
+    let number = |name: &str, range: Number, default: u32| number(given(asked, name), range, default);
     let size = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
     let (canary, breaker) = (number("canary", CANARY, canary)?, number("breaker", BREAKER, breaker)?);
     let follows = |number: u32| if act.verb == Verb::Redrive { size(number) } else { 0 };
@@ -277,7 +268,7 @@ fn request(visit: &Visit<'_>) -> Result<Request, Exit> {
     Ok(Request {
         filter: selected.filter(),
         act,
-        operator: Operator::new(desk.viewer.clone(), given("reason").unwrap_or_default())?,
+        operator: Operator::new(desk.viewer.clone(), given(asked, "reason").unwrap_or_default())?,
         limit,
         options,
         seen: None,
@@ -293,7 +284,8 @@ pub(in crate::console) async fn plan(visit: &Visit<'_>) -> Result<Page, Exit> {
     let plan = &kept.plan;
     let again = bulk::again(&desk.connection, &path);
     let progress = desk.runs.of(id).map(|run| run.progress());
-    let results = bulk::results(&path, plan)?;
+    // The progress of an own run has them, too.
+    let results = if progress.is_none() { bulk::results(&path, plan)? } else { 0 };
     let is_running = progress.as_ref().is_some_and(|progress| progress.ended.is_none());
     let step = plan.act.step.as_ref().map(|step| format!(" {step} of")).unwrap_or_default();
     let title = format!("{}{step} {} records", plan.act.verb, plan.items.len());
