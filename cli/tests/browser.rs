@@ -43,7 +43,8 @@ fn filled_to_act_on() -> Place {
     tokio::runtime::Runtime::new().expect("a runtime").block_on(async {
         let client = place.client();
         let locker = Locker::new(&client, place.table()).expect("a locker");
-        let held = [("mail", 12, "relay denied"), ("print", 6, "no paper"), ("stale", 1, "the file is lost")];
+        let held =
+            [("mail", 12, "relay denied"), ("print", 300, "no paper"), ("stale", 1, "the file is lost")];
         for (kind, count, cause) in held.into_iter().chain([("keys", 1, "the cable is cut")]) {
             for number in 1..=count {
                 let begun = locker.token(format!("{kind}/{number}")).begin().await.expect("a valid key");
