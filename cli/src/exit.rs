@@ -38,7 +38,7 @@ impl Exit {
     /// Fingerprint mismatch: the key was used for another request. Also a record that cannot be
     /// read.
     pub const OTHER_REQUEST: u8 = 65;
-    /// DynamoDB was unreachable or too busy.
+    /// DynamoDB was unreachable or too busy, or the time was over before the answer.
     pub const UNAVAILABLE: u8 = 69;
     /// It is unknown whether a write happened.
     pub const UNKNOWN: u8 = 74;
@@ -84,9 +84,12 @@ impl Exit {
     /// The class of an error as an exit code: the only such classification.
     pub(crate) const fn code_of_error(error: &Error) -> u8 {
         match error {
-            Error::Invalid(_) | Error::Expired { .. } | Error::Form { .. } => Self::USAGE,
+            Error::Invalid(_) | Error::Form { .. } => Self::USAGE,
             Error::Denied { .. } => Self::SETUP,
-            Error::Unavailable { .. } | Error::Contended { .. } | Error::NotReady { .. } => Self::UNAVAILABLE,
+            Error::Unavailable { .. }
+            | Error::Contended { .. }
+            | Error::NotReady { .. }
+            | Error::Expired { .. } => Self::UNAVAILABLE,
             Error::Unknown { .. } | Error::Deleted { .. } => Self::UNKNOWN,
             Error::LostOwnership { .. } | Error::Gone { .. } => Self::CHANGED,
             Error::Record { .. } | Error::Fingerprint { .. } => Self::OTHER_REQUEST,
@@ -182,7 +185,7 @@ mod tests {
             (Error::Deleted { verb }, 74),
             (Error::Record { reason: "it has no state".to_owned() }, 65),
             (Error::Contended { verb, tries: 4 }, 69),
-            (Error::Expired { verb }, 2),
+            (Error::Expired { verb }, 69),
         ];
         for (error, code) in cases {
             let said = error.to_string();

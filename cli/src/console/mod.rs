@@ -74,7 +74,7 @@ impl Serve {
         tokio::select! {
             () = runs.stop() => Ok(Exit::quiet(Exit::OK)),
             _ = tokio::signal::ctrl_c() => {
-                let said = "ended at once; acts under way may be done, which the next run of the plan finds out";
+                let said = "ended at once; acts under way may be done: look at their records, or run the plan again";
                 Ok(Exit::say(Exit::UNKNOWN, said))
             }
         }

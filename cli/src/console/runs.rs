@@ -24,8 +24,20 @@ pub(super) struct Runs(Mutex<Known>);
 struct Known {
     /// By the id of the plan. The latest of each plan is kept.
     runs: HashMap<String, Arc<Run>>,
-    /// Whether the console ends, so that no run begins.
+    /// Acts on single records that are being written.
+    acts: usize,
+    /// Whether the console ends, so that no run and no act begins.
     is_ending: bool,
+}
+
+/// An act on one record that is being written. The console ends after it.
+#[derive(Debug)]
+pub(super) struct Writing<'a>(&'a Runs);
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.all().acts -= 1;
+    }
 }
 
 /// One application of a plan.
@@ -52,8 +64,15 @@ pub(super) struct Progress {
 /// The end of a run.
 #[derive(Debug, Clone)]
 pub(super) enum Ended {
-    Reported { report: ApplyReport, results: PathBuf, error: Option<String> },
+    Reported {
+        report: ApplyReport,
+        results: PathBuf,
+        error: Option<String>,
+    },
+    /// Nothing was changed.
     Failed(String),
+    /// The task panicked. Acts that it had done are done.
+    Panicked,
 }
 
 impl Runs {
@@ -78,33 +97,55 @@ impl Runs {
     pub(super) fn start(&self, console: Console, path: PathBuf, kept: Kept) -> Result<(), Exit> {
         let mut all = self.all();
         let id = kept.plan.id.clone();
-        if all.is_ending {
-            // A connection that the browser keeps open outlives the server.
-            return Err(Exit::say(
-                Exit::UNAVAILABLE,
-                format!("the console ends, and did not begin the plan {id}"),
-            ));
-        }
+        all.goes_on()?;
         if all.runs.get(&id).is_some_and(|run| run.progress().ended.is_none()) {
             return Err(Exit::say(Exit::CHANGED, format!("the plan {id} is being applied already")));
         }
         let run = Arc::new(Run { stop: Arc::default(), progress: Mutex::default() });
         all.runs.insert(id, Arc::clone(&run));
-        tokio::spawn(async move { run.apply(console, path, kept).await });
+        tokio::spawn(until_end(Arc::clone(&run), async move { run.apply(console, path, kept).await }));
         Ok(())
     }
 
-    /// Stops every run, begins no other, and waits until the acts that have begun have ended.
+    /// Announces an act on one record. An error if the console ends.
+    pub(super) fn writing(&self) -> Result<Writing<'_>, Exit> {
+        let mut all = self.all();
+        all.goes_on()?;
+        all.acts += 1;
+        Ok(Writing(self))
+    }
+
+    /// Whether an act is being written, or a plan applied.
+    fn is_at_work(&self) -> bool {
+        let all = self.all();
+        all.acts > 0 || all.runs.values().any(|run| run.progress().ended.is_none())
+    }
+
+    /// Stops every run, begins nothing else, and waits until the acts that have begun have ended.
     pub(super) async fn stop(&self) {
         {
             let mut all = self.all();
             all.is_ending = true;
             all.runs.values().for_each(|run| run.stop());
         }
-        while !self.under_way().is_empty() {
+        while self.is_at_work() {
             tokio::time::sleep(TICK).await;
         }
     }
+}
+
+impl Known {
+    /// An error if the console ends: a connection that the browser keeps open outlives the server.
+    fn goes_on(&self) -> Result<(), Exit> {
+        let said = "the console ends; nothing was written, start it again";
+        if self.is_ending { Err(Exit::say(Exit::UNAVAILABLE, said)) } else { Ok(()) }
+    }
+}
+
+/// Records the end of a run, also if its task panics.
+async fn until_end(run: Arc<Run>, task: impl Future<Output = Ended> + Send + 'static) {
+    let ended = tokio::spawn(task).await.unwrap_or(Ended::Panicked);
+    run.locked().ended = Some(ended);
 }
 
 impl Run {
@@ -122,16 +163,15 @@ impl Run {
         self.stop.store(true, Ordering::SeqCst);
     }
 
-    async fn apply(&self, console: Console, path: PathBuf, kept: Kept) {
+    async fn apply(&self, console: Console, path: PathBuf, kept: Kept) -> Ended {
         let options = ApplyOptions { stop: Arc::clone(&self.stop), ..kept.options };
         let applied = bulk::run(&console, &path, (&kept.plan, &options), |outcome| self.add(outcome)).await;
-        let ended = match applied {
+        match applied {
             Ok(Applied { report, results, unwritten }) => {
                 Ended::Reported { report, results, error: unwritten.as_ref().map(Exit::in_one_line) }
             }
             Err(exit) => Ended::Failed(exit.in_one_line()),
-        };
-        self.locked().ended = Some(ended);
+        }
     }
 
     fn add(&self, outcome: &Acted) {
@@ -169,5 +209,23 @@ mod tests {
         runs.stop().await;
         assert!(runs.under_way().is_empty());
         assert_eq!(start().expect_err("a refusal").code(), Exit::UNAVAILABLE);
+        assert_eq!(runs.writing().expect_err("a refusal").code(), Exit::UNAVAILABLE);
+    }
+
+    #[tokio::test]
+    async fn console_ends_after_an_act_that_is_being_written() {
+        let runs = Runs::default();
+        let writing = runs.writing().expect("begun");
+        let mut stopped = std::pin::pin!(runs.stop());
+        assert!(futures_util::poll!(&mut stopped).is_pending());
+        drop(writing);
+        stopped.await;
+    }
+
+    #[tokio::test]
+    async fn run_that_panics_has_ended() {
+        let run = Arc::new(Run { stop: Arc::default(), progress: Mutex::default() });
+        until_end(Arc::clone(&run), async { panic!("a defect") }).await;
+        assert!(matches!(run.progress().ended, Some(Ended::Panicked)));
     }
 }

@@ -185,7 +185,10 @@ async fn answer(State(desk): State<Arc<Desk>>, request: Request) -> Response {
     let is_form = match *request.method() {
         Method::GET | Method::HEAD => false,
         Method::POST if desk.may_change => true,
-        _ => return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, "GET, HEAD")]).into_response(),
+        _ => {
+            let allowed = if desk.may_change { "GET, HEAD, POST" } else { "GET, HEAD" };
+            return (StatusCode::METHOD_NOT_ALLOWED, [(header::ALLOW, allowed)]).into_response();
+        }
     };
     let body = request.into_body();
     if is_form {

@@ -232,11 +232,20 @@ fn console_that_only_reads_has_no_form_and_accepts_none() {
         assert_eq!(refused.status, 403, "{path}");
         has(&refused.body, &["start it with --allow-changes"]);
     }
-    let form = acting(&place).get(&act("token pay/1", "release", None)).form("/act");
-    let page = web.get("/").body;
-    let token = page.split("name=\"token\" content=\"").nth(1).and_then(|rest| rest.split('"').next());
-    let form = form.with("token", token.expect("a token")).with("reason", "why");
-    assert_eq!(web.send(&form).status, 405);
+    let token_of = |web: &Web| {
+        let page = web.get("/").body;
+        let token = page.split("name=\"token\" content=\"").nth(1).and_then(|rest| rest.split('"').next());
+        token.expect("a token").to_owned()
+    };
+    let acting = acting(&place);
+    let form = acting.get(&act("token pay/1", "release", None)).form("/act");
+    let refused = web.send(&form.with("token", &token_of(&web)).with("reason", "why"));
+    assert_eq!((refused.status, refused.header("allow")), (405, "GET, HEAD"));
+    let (own, token) = (format!("http://{}", acting.host), token_of(&acting));
+    let headers =
+        [("host", &acting.host), ("cookie", &acting.cookie), ("origin", &own), ("x-locker-token", &token)];
+    let refused = acting.ask("PUT", "/", &headers.map(|(name, value)| (name, value.as_str())), "");
+    assert_eq!((refused.status, refused.header("allow")), (405, "GET, HEAD, POST"));
 }
 
 #[test]

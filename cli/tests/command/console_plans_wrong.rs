@@ -190,7 +190,7 @@ fn plan_of_a_group_has_the_records_of_this_group() {
     has(&page.body, &["release 2 records", "2 of 2 found", group]);
     let form = web.get("/plan/new?need=held").form("/plan").with("limit", "1");
     let page = follow(&web, &web.send(&form.with("reason", "relay repaired"))).1;
-    has(&page.body, &["release 1 records", "More may fit: the lists were not read to their end."]);
+    has(&page.body, &["release 1 record<", "More may fit: the lists were not read to their end."]);
 }
 
 #[test]
@@ -199,6 +199,6 @@ fn record_without_the_step_is_left_out_with_the_reason() {
     let web = acting(&place);
     let fields = [("reason", "the bank has no charge"), ("step", "pay")];
     let page = planned(&web, "quarantined", &fields).1.body;
-    has(&page, &["retry pay of 1 records", "1 of 2 found, 1 left out", "Left out", "stuck/1"]);
+    has(&page, &["retry pay of 1 record<", "1 of 2 found, 1 left out", "Left out", "stuck/1"]);
     has(&page, &["it has no record of step pay"]);
 }

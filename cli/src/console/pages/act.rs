@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use serde_json::{Value, json};
 
 use super::html::{badge, code, facts, field, foreign, form, href, link, named};
-use super::layout::{Page, status_of};
+use super::layout::{Page, exit_lines, status_of};
 use super::life::{read, state_of, work_of};
 use super::{Asked, Visit, given, needed};
 use crate::act::{Called, call};
@@ -233,6 +233,8 @@ pub(in crate::console) async fn act(visit: &Visit<'_>) -> Result<Page, Exit> {
         // A command accepts the revision that `locker show` prints. A page has a dry run first.
         return Ok(differing(&work, Differs::Act));
     }
+    // Ctrl-C waits for it.
+    let _writing = seen.map(|_| desk.runs.writing()).transpose()?;
     let called = call(&console, (&part, &act), &operator, seen).await;
     match called.map_err(Exit::from) {
         Err(exit) if exit.code() == Exit::UNKNOWN => Ok(unknown(&work, &exit)),
@@ -299,33 +301,32 @@ fn differing(work: &Work, differs: Differs) -> Page {
         Differs::Record => "has changed since the dry run",
         Differs::Act => "had a dry run of another act",
     };
-    let body = html! {
-        h1 { "Nothing was written" }
-        p role="alert" { (foreign(&capitalised(&named(work)))) " " (why) ". Look at it again, and begin again there." }
-        p { (link(work, &named(work))) }
-    };
-    Page::new("Nothing was written", "", body).with_status(StatusCode::CONFLICT)
+    let why = format!("{} {why}. Look at it again, and begin again there.", capitalised(&named(work)));
+    let alert = html! { p role="alert" { (foreign(&why)) } };
+    not_done(work, "Nothing was written", alert).with_status(StatusCode::CONFLICT)
 }
 
 /// The page of an act that failed before anything was written.
 fn failed(work: &Work, exit: &Exit) -> Page {
-    let body = html! {
-        h1 { "Nothing was written" }
-        div role="alert" { @for line in exit.lines() { p { (foreign(line)) } } }
-        p { (link(work, &named(work))) }
-    };
-    Page::new("Nothing was written", "", body).with_status(status_of(exit))
+    not_done(work, "Nothing was written", exit_lines(exit)).with_status(status_of(exit))
 }
 
 /// The page of an act whose reply was lost.
 fn unknown(work: &Work, exit: &Exit) -> Page {
-    let body = html! {
-        h1 { "It is unknown whether this was written" }
-        div role="alert" { @for line in exit.lines() { p { (foreign(line)) } } }
+    let alert = html! {
+        (exit_lines(exit))
         p { "Look at the record: it shows the act if it was written. Nothing is done twice." }
+    };
+    not_done(work, "It is unknown whether this was written", alert).with_status(StatusCode::BAD_GATEWAY)
+}
+
+fn not_done(work: &Work, title: &str, alert: Markup) -> Page {
+    let body = html! {
+        h1 { (title) }
+        (alert)
         p { (link(work, &named(work))) }
     };
-    Page::new("Unknown", "", body).with_status(StatusCode::BAD_GATEWAY)
+    Page::new(title, "", body)
 }
 
 fn done(act: &Act, work: &Work, effect: &str) -> Page {

@@ -31,6 +31,11 @@ pub(super) const fn status_of(exit: &Exit) -> StatusCode {
     }
 }
 
+/// What an exit says.
+pub(super) fn exit_lines(exit: &Exit) -> Markup {
+    html! { div role="alert" { @for line in exit.lines() { p { (foreign(line)) } } } }
+}
+
 /// The content of a page.
 pub(in crate::console) struct Page {
     status: StatusCode,
@@ -80,7 +85,10 @@ impl Page {
         };
         let body = html! {
             h1 { (title) }
-            div role="alert" { @for line in exit.lines() { p { (foreign(line)) } } }
+            (exit_lines(exit))
+            @if status == StatusCode::SERVICE_UNAVAILABLE {
+                p { "A page reads for at most 10 seconds, a plan for 5 minutes. Open it again when the tables are less busy." }
+            }
             p { a href="/" { "Needs attention" } " lists everything that needs an operator now." }
         };
         Self { status, ..Self::new(title, "", body) }
@@ -139,5 +147,20 @@ impl Page {
             Some(location) => (self.status, headers, location, page.into_string()).into_response(),
             None => (self.status, headers, page.into_string()).into_response(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use locker::Error;
+
+    use super::*;
+
+    #[test]
+    fn page_that_could_not_read_in_time_asks_to_open_it_again() {
+        let exit = Exit::from(Error::Expired { verb: "list" });
+        assert_eq!(status_of(&exit), StatusCode::SERVICE_UNAVAILABLE);
+        let page = Page::of_failure(&exit, false).body.into_string();
+        assert!(page.contains("A page reads for at most 10 seconds"), "{page}");
     }
 }

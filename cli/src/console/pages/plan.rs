@@ -288,7 +288,11 @@ pub(in crate::console) async fn plan(visit: &Visit<'_>) -> Result<Page, Exit> {
     let results = if progress.is_none() { bulk::results(&path, plan)? } else { 0 };
     let is_running = progress.as_ref().is_some_and(|progress| progress.ended.is_none());
     let step = plan.act.step.as_ref().map(|step| format!(" {step} of")).unwrap_or_default();
-    let title = format!("{}{step} {} records", plan.act.verb, plan.items.len());
+    let count = match plan.items.len() {
+        1 => "1 record".to_owned(),
+        count => format!("{count} records"),
+    };
+    let title = format!("{}{step} {count}", plan.act.verb);
     let body = html! {
         h1 { "Plan: " (foreign(&title)) }
         @match &progress {
@@ -367,6 +371,9 @@ fn run(progress: &Progress, all: usize, again: &str) -> Markup {
             None => { p.sentence { "The plan is being applied." } },
             Some(Ended::Failed(error)) => {
                 p role="alert" { (foreign(&capitalised(error))) ". This run changed nothing." }
+            },
+            Some(Ended::Panicked) => {
+                p role="alert" { "The run ended by a defect. Acts that it did are done. Continue the plan: nothing is done twice." }
             },
             Some(Ended::Reported { report, results, error }) => {
                 @let class = if report.is_finished() && !report.tripped { "sentence well" } else { "sentence" };
