@@ -10,7 +10,7 @@ mod page;
 mod patches;
 
 use locker_tests::explorer::{
-    ALL, Bounds, Choices, Explored, FEW, Plan, Scenario, explore, play_random, scenarios,
+    ALL, Bounds, Choices, Explored, FEW, Plan, Scenario, explore, explore_random, scenarios,
 };
 
 fn holds(explored: &[Explored<Scenario>], least: u64) {
@@ -36,10 +36,9 @@ fn two_clients_that_interleave() {
 
 #[test]
 fn longer_plans_at_random() {
-    let both = scenarios(1).into_iter().chain(scenarios(2));
+    let both = [scenarios(1), scenarios(2)].concat();
     let bounds = Bounds { depth: 16, fates: ALL };
-    let explored: Vec<_> = both.map(|scenario| play_random(scenario, bounds, 1, 10)).collect();
-    holds(&explored, 10);
+    holds(&explore_random(&both, bounds, 1, 10, |_| ()), 10);
 }
 
 #[test]

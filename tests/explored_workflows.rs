@@ -5,7 +5,7 @@
 #![allow(clippy::expect_used, clippy::panic)]
 
 use locker_tests::explorer::{
-    ALL, Bounds, Explored, FEW, WorkflowScenario, endings, explore, play_random, workflow_scenarios,
+    ALL, Bounds, Explored, FEW, WorkflowScenario, endings, explore, explore_random, workflow_scenarios,
 };
 
 fn holds(explored: &[Explored<WorkflowScenario>], least: u64) {
@@ -47,10 +47,9 @@ fn one_thing_goes_wrong_with_events_maps_and_versions() {
 
 #[test]
 fn several_things_go_wrong_at_random() {
-    let both = workflow_scenarios(1).into_iter().chain(workflow_scenarios(2));
+    let both = [workflow_scenarios(1), workflow_scenarios(2)].concat();
     let bounds = Bounds { depth: 4, fates: ALL };
-    let explored: Vec<_> = both.map(|scenario| play_random(scenario, bounds, 1, 2)).collect();
-    holds(&explored, 2);
+    holds(&explore_random(&both, bounds, 1, 2, |_| ()), 2);
 }
 
 #[test]

@@ -55,6 +55,15 @@ pub fn explore<S: Playable>(
     merge: bool,
     tell: impl Fn(&Explored<S>) + Sync,
 ) -> Vec<Explored<S>> {
+    on_all_cores(scenarios, tell, |rig, scenario| walk(rig, scenario, bounds, merge))
+}
+
+/// Explore each scenario on one thread of each core, and report it when it is done.
+fn on_all_cores<S: Playable>(
+    scenarios: &[S],
+    tell: impl Fn(&Explored<S>) + Sync,
+    explore: impl Fn(&mut S::Rig, S) -> Explored<S> + Sync,
+) -> Vec<Explored<S>> {
     let waiting: Mutex<VecDeque<_>> = Mutex::new(scenarios.iter().copied().collect());
     let explored = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -63,9 +72,9 @@ pub fn explore<S: Playable>(
                 let mut rig = S::Rig::default();
                 loop {
                     let Some(scenario) = waiting.lock().expect("a scenario").pop_front() else { break };
-                    let walked = walk(&mut rig, scenario, bounds, merge);
-                    tell(&walked);
-                    explored.lock().expect("the results").push(walked);
+                    let played = explore(&mut rig, scenario);
+                    tell(&played);
+                    explored.lock().expect("the results").push(played);
                 }
             });
         }
@@ -92,21 +101,32 @@ fn walk<S: Playable>(rig: &mut S::Rig, scenario: S, bounds: Bounds, merge: bool)
     }
 }
 
-/// Play this many random plans, the first with this seed, each next one with the next.
-#[must_use]
-pub fn play_random<S: Playable>(scenario: S, bounds: Bounds, seed: u64, plans: u64) -> Explored<S> {
-    let mut explored = Explored::new(scenario);
-    let mut rig = S::Rig::default();
-    for number in 0..plans {
-        let choices = Choices::random(seed.wrapping_add(number));
-        let (played, choices) = scenario.play(&mut rig, choices, bounds, None, false);
-        explored.count(&played);
-        if let Some(violation) = played.violations.into_iter().next() {
-            explored.broken = Some((choices.plan(), violation));
-            break;
+/// Play this many random plans of each scenario, the first with this seed, each next one with the
+/// next, and report each scenario when it is done.
+///
+/// # Panics
+///
+/// If a thread did.
+pub fn explore_random<S: Playable>(
+    scenarios: &[S],
+    bounds: Bounds,
+    seed: u64,
+    plans: u64,
+    tell: impl Fn(&Explored<S>) + Sync,
+) -> Vec<Explored<S>> {
+    on_all_cores(scenarios, tell, |rig, scenario| {
+        let mut explored = Explored::new(scenario);
+        for number in 0..plans {
+            let choices = Choices::random(seed.wrapping_add(number));
+            let (played, choices) = scenario.play(rig, choices, bounds, None, false);
+            explored.count(&played);
+            if let Some(violation) = played.violations.into_iter().next() {
+                explored.broken = Some((choices.plan(), violation));
+                break;
+            }
         }
-    }
-    explored
+        explored
+    })
 }
 
 impl<S> Explored<S> {

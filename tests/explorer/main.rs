@@ -16,7 +16,7 @@ use std::str::FromStr;
 
 use clap::Parser;
 use locker_tests::explorer::{
-    ALL, Bounds, Choices, Explored, FEW, Plan, Playable, Scene, endings, explore, play_random, scenarios,
+    ALL, Bounds, Choices, Explored, FEW, Plan, Playable, Scene, endings, explore, explore_random, scenarios,
     workflow_scenarios,
 };
 use tokio::time::Instant;
@@ -130,11 +130,7 @@ where
         }
     };
     let explored: Vec<_> = match arguments.random {
-        Some(plans) => {
-            let played =
-                chosen.into_iter().map(|scenario| play_random(scenario, bounds, arguments.seed, plans));
-            played.inspect(tell).collect()
-        }
+        Some(plans) => explore_random(&chosen, bounds, arguments.seed, plans, tell),
         None => explore(&chosen, bounds, !arguments.every_plan, tell),
     };
     let broken = explored.iter().filter(|explored| explored.broken.is_some()).count();

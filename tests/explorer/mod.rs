@@ -25,7 +25,7 @@ mod world;
 
 pub use been::Been;
 pub use choices::{Choices, Plan};
-pub use explore::{Explored, Playable, explore, play_random};
+pub use explore::{Explored, Playable, explore, explore_random};
 pub(crate) use fate::heard;
 pub use fate::{ALL, FEW, Fate};
 pub use invariant::{Invariant, Violation};
