@@ -273,6 +273,11 @@ struct Events;
 #[doc = include_str!("../../docs/book/src/http.md")]
 struct Http;
 
+/// Compiles the example of the chapter on a move from another library.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/book/src/migrating.md")]
+struct Migrating;
+
 /// Compiles the examples of the guide to the functions.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/functions.md")]
