@@ -123,7 +123,7 @@ where
         );
         if let Some((plan, violation)) = broken {
             println!("  BROKEN {violation}");
-            let workflows = if arguments.workflows { "--workflows " } else { "" };
+            let workflows = if arguments.workflows || arguments.endings { "--workflows " } else { "" };
             let few = if arguments.few { " --few" } else { "" };
             let depth = arguments.depth;
             println!("  play it again: {workflows}--scenario {scenario} --depth {depth}{few} --plan {plan}");
