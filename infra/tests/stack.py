@@ -161,7 +161,7 @@ def main(binary):
         switch_ttl_on(account, [table, workflows])
         assert command.problems("doctor", *both) == []
 
-        tokens = account.deploy("tokens", INFRA / "tokens.yaml", {})["Table"]
+        tokens = account.deploy("tokens", INFRA / "tokens.yaml", {"KmsKeyArn": KEY})["Table"]
         check_tokens(command, tokens)
         switch_ttl_on(account, [tokens])
         assert command.problems("doctor", "--table", tokens) == []

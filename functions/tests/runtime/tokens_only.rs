@@ -8,13 +8,59 @@ pub(crate) fn tokens() -> Value {
     yaml(include_str!("../../../infra/tokens.yaml"))
 }
 
+/// The same without a key of the user's, which the whole template does not have.
+fn without_key(value: &Value) -> Value {
+    let is_for_key = |value: &Value| value["Fn::If"][0] == "HasKey";
+    match value {
+        Value::Mapping(fields) => {
+            let kept = fields.iter().filter(|(_, field)| !is_for_key(field));
+            Value::Mapping(kept.map(|(name, field)| (name.clone(), without_key(field))).collect())
+        }
+        Value::Sequence(entries) => {
+            Value::Sequence(entries.iter().filter(|it| !is_for_key(it)).map(without_key).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn key_of_the_user_encrypts_the_table_and_each_policy_may_use_it() {
+    let tokens = tokens();
+    let encryption = yaml(
+        "{ 'Fn::If': [HasKey, { SSEEnabled: true, SSEType: KMS, KMSMasterKeyId: { Ref: KmsKeyArn } }, \
+         { Ref: AWS::NoValue }] }",
+    );
+    assert_eq!(tokens["Resources"]["Locks"]["Properties"]["SSESpecification"], encryption);
+    let policy = &tokens["Resources"]["TokenPolicy"]["Properties"]["PolicyDocument"]["Statement"];
+    let scanner = &tokens["Resources"]["Scanner"]["Properties"]["Policies"][0]["Statement"];
+    for statements in [policy, scanner] {
+        let statements = statements.as_sequence().expect("statements");
+        let with_key: Vec<_> = statements.iter().filter(|it| it["Fn::If"][0] == "HasKey").collect();
+        let [with_key] = with_key[..] else { panic!("one statement: {with_key:?}") };
+        let allowed = &with_key["Fn::If"][1];
+        assert_eq!(allowed["Action"], yaml("['kms:Decrypt']"));
+        assert_eq!(allowed["Resource"], yaml("{ Ref: KmsKeyArn }"));
+        assert!(!allowed["Condition"]["StringEquals"]["kms:ViaService"].is_null());
+    }
+}
+
+#[test]
+fn policy_for_tokens_allows_the_requests_of_a_function_of_the_sample() {
+    let (tokens, template) = (tokens(), template());
+    let policy = &tokens["Resources"]["TokenPolicy"]["Properties"]["PolicyDocument"]["Statement"][0];
+    assert_eq!(*policy, template["Resources"]["Orders"]["Properties"]["Policies"][0]["Statement"][0]);
+}
+
 #[test]
 fn table_and_scanner_are_those_of_the_whole_template() {
-    let (tokens, template) = (tokens(), template());
+    let (tokens, template) = (without_key(&tokens()), template());
     for name in ["Locks", "Scanner", "MissedScans", "ScannerLog"] {
         assert_eq!(tokens["Resources"][name], template["Resources"][name], "{name}");
     }
     for (name, mut parameter) in tokens["Parameters"].as_mapping().expect("parameters").clone() {
+        if name == "KmsKeyArn" {
+            continue;
+        }
         let mut of_all = template["Parameters"][&name].clone();
         if name == "ReservedConcurrency" {
             // It says which functions it is for.
