@@ -49,6 +49,7 @@ mod hint;
 mod ls;
 mod options;
 mod output;
+mod policy;
 mod registry;
 mod run;
 mod status;

@@ -7,6 +7,7 @@ place. Moto's server listens on loopback. UNKNOWN_TO_MOTO names what moto leaves
 learns a type, this test fails, and the exception goes.
 """
 
+import json
 import logging
 import pathlib
 import re
@@ -67,22 +68,62 @@ def switch_ttl_on(account, tables):
         account.client("dynamodb").update_time_to_live(TableName=table, TimeToLiveSpecification=specification)
 
 
-def check_policies(account, outputs, names):
-    """The outputs name policies that IAM has."""
+def allowed(document, tables=("",)):
+    """The actions on the tables that a policy allows, with the conditions."""
+    return {
+        (action, statement["Resource"], json.dumps(statement.get("Condition")))
+        for statement in document["Statement"]
+        for action in statement["Action"]
+        if action.startswith("dynamodb:") and any(table in statement["Resource"] for table in tables)
+    }
+
+
+def printed(command, role, **tables):
+    """The policy that the command prints for a role."""
+    options = [word for name, table in tables.items() for word in (f"--{name}", table)]
+    done = command.run("policy", role, "--account", "123456789012", *options)
+    assert done.returncode == 0, done
+    return json.loads(done.stdout)
+
+
+def check_policies(account, outputs, names, of_command=()):
+    """The outputs name policies that IAM has. `of_command`: those that the command prints."""
     iam = account.client("iam")
     for name in names:
         policy = iam.get_policy(PolicyArn=outputs[name])["Policy"]
         version = iam.get_policy_version(PolicyArn=policy["Arn"], VersionId=policy["DefaultVersionId"])
-        assert version["PolicyVersion"]["Document"]["Statement"], name
+        document = version["PolicyVersion"]["Document"]
+        assert document["Statement"], name
+        if name in of_command:
+            ours, table = of_command[name]
+            wanted = allowed(ours, (f"table/{table}",))
+            assert wanted and allowed(document) == wanted, (name, allowed(document) ^ wanted)
+
+
+def check_scanner(account, command, table):
+    """The role of the scanner allows the requests that the command prints."""
+    iam = account.client("iam")
+    [role] = [role["RoleName"] for role in iam.list_roles()["Roles"] if role["RoleName"].startswith("tokens-Scanner")]
+    policies = iam.list_role_policies(RoleName=role)["PolicyNames"]
+    found = set()
+    for name in policies:
+        found |= allowed(iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"], (f"table/{table}",))
+    wanted = allowed(printed(command, "scanner", table=table))
+    assert wanted and found == wanted, found ^ wanted
 
 
 def check_workflows(account, command):
     """The table of workflows, alone. The functions are names: nothing here invokes them."""
     of_all = {"Stack": "shop", "MostWritesPerSecond": "1000"}
     workflows = account.deploy("workflows", INFRA / "workflows.yaml", {**of_all, "KmsKeyArn": KEY})
-    check_policies(account, workflows, ["StartPolicy", "CompleterPolicy", "ReaperPolicy"])
-    assert not account.made("workflows") & {"CompleterScheduleRole", "ReaperScheduleRole"}, "no function, no schedule"
     table = workflows["Table"]
+    of_command = {
+        "StartPolicy": (printed(command, "function", table="no-tokens", workflows=table), table),
+        "CompleterPolicy": (printed(command, "completer", workflows=table), table),
+        "ReaperPolicy": (printed(command, "reaper", workflows=table), table),
+    }
+    check_policies(account, workflows, list(of_command), of_command)
+    assert not account.made("workflows") & {"CompleterScheduleRole", "ReaperScheduleRole"}, "no function, no schedule"
     described = account.client("dynamodb").describe_table(TableName=table)["Table"]
     assert described["DeletionProtectionEnabled"] is True, described
     # Commands on workflows need the name of a table of tokens, and do not read it here.
@@ -97,11 +138,14 @@ def check_workflows(account, command):
     return table
 
 
-def check_messages(account, table):
+def check_messages(account, command, table):
     """The queue and the policies of messages, on the table of workflows."""
     parameters = {"Stack": "shop", "Workflows": table, "Relay": "shop-relay", "Consumer": "shop-packer"}
     messages = account.deploy("messages", INFRA / "messages.yaml", parameters)
-    check_policies(account, messages, ["SendPolicy", "RelayPolicy", "ConsumerPolicy"])
+    of_command = {
+        f"{role.title()}Policy": (printed(command, role, workflows=table), table) for role in ("relay", "consumer")
+    }
+    check_policies(account, messages, ["SendPolicy", "RelayPolicy", "ConsumerPolicy"], of_command)
     assert account.made("messages") >= {"RelayScheduleRole", "ConsumerScheduleRole"}, account.made("messages")
     asked = account.client("sqs").get_queue_attributes(QueueUrl=messages["QueueUrl"], AttributeNames=["All"])
     attributes = asked["Attributes"]
@@ -161,14 +205,18 @@ def main(binary):
         switch_ttl_on(account, [table, workflows])
         assert command.problems("doctor", *both) == []
 
-        tokens = account.deploy("tokens", INFRA / "tokens.yaml", {"KmsKeyArn": KEY})["Table"]
+        outputs = account.deploy("tokens", INFRA / "tokens.yaml", {"KmsKeyArn": KEY})
+        tokens = outputs["Table"]
+        of_command = {"TokenPolicy": (printed(command, "function", table=tokens), tokens)}
+        check_policies(account, outputs, list(of_command), of_command)
+        check_scanner(account, command, tokens)
         check_tokens(command, tokens)
         switch_ttl_on(account, [tokens])
         assert command.problems("doctor", "--table", tokens) == []
 
         workflows = check_workflows(account, command)
         assert command.problems("doctor", "--table", tokens, "--workflows", workflows) == []
-        check_messages(account, workflows)
+        check_messages(account, command, workflows)
         check_nested(account, command)
         assert account.left_out == UNKNOWN_TO_MOTO, account.left_out
     finally:

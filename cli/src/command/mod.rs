@@ -14,7 +14,7 @@ use crate::console;
 use crate::exit::Exit;
 use crate::options::{Options, asks_for_json, variables};
 use crate::registry::Registry;
-use crate::{bulk, dead, doctor, guide, ls, output, run, status, table, token, workflow};
+use crate::{bulk, dead, doctor, guide, ls, output, policy, run, status, table, token, workflow};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,7 +32,7 @@ Examples:
                                                    its effect and an id; add --seen ID to act
   locker plan release --group 9a8fac0a --reason 'relay repaired'
 
-Every verb but `completions` and `man` needs a place: --table NAME or --local, or their variables.
+Every verb but `completions`, `man` and `policy` needs a place: --table NAME or --local, or their variables.
 --local without DIR is one store for this user on this machine, whatever the working directory:
 $XDG_DATA_HOME/locker, or ~/.local/share/locker. LOCKER_LOCAL always names a directory.
 A LOCKER_ variable that nothing reads is refused.
@@ -117,6 +117,8 @@ enum Verb {
         #[command(subcommand)]
         verb: table::Verb,
     },
+    /// Print the IAM policy on the tables that a function or a person needs.
+    Policy(policy::Policy),
     /// Print a script with which a shell completes verbs, options and values.
     Completions(guide::Completions),
     /// Print the manual, or write a page for each verb.
@@ -253,6 +255,7 @@ pub(crate) async fn execute(registry: Registry) -> Result<Exit, Exit> {
     match &verb {
         Verb::Completions(completions) => return completions.run(guide),
         Verb::Man(man) => return man.run(guide),
+        Verb::Policy(policy) => return policy.run(&options.place),
         Verb::Complete(_) | Verb::Reap(_) if !registry.has_code() => {
             let said = format!("{NO_CODE}, so nothing was read or changed; {BUILD_YOUR_OWN}");
             return Err(Exit::say(Exit::SETUP, said));
@@ -323,8 +326,8 @@ async fn run_stock(
         Verb::Relay(relay) => relay.run(connection, registry.router(connection)?, output).await,
         Verb::Dead { verb } => dead::run(connection, verb, output).await,
         Verb::Table { verb } => table::run(connection, verb, output).await,
-        // They need no table, and have run.
-        Verb::Completions(_) | Verb::Man(_) => Ok(Exit::quiet(Exit::OK)),
+        // They read no table, and have run.
+        Verb::Completions(_) | Verb::Man(_) | Verb::Policy(_) => Ok(Exit::quiet(Exit::OK)),
     };
     if is_quiet && !ran.as_ref().is_ok_and(Exit::is_ok) {
         say_place(connection);

@@ -60,8 +60,9 @@ const TOKENS: [&str; 3] = ["planned", "resolved", "closed"];
 const WORKFLOWS: [&str; 7] =
     ["shown", "retried", "skipped", "resolved", "compensated", "closed", "cancelled"];
 
-/// What prints no JSON, has no code in the stock command, or runs until it is stopped.
-const OTHERS: [&str; 7] = ["completions", "man", "help", "complete", "reap", "export", "console"];
+/// What prints no JSON, or nothing else, has no code in the stock command, or runs until it is
+/// stopped.
+const OTHERS: [&str; 8] = ["completions", "man", "help", "complete", "reap", "export", "console", "policy"];
 
 fn words<'a>(call: &'a str, revision: &'a str) -> Vec<&'a str> {
     let (verb, command) = call.split_once(" -- ").map_or((call, None), |(verb, rest)| (verb, Some(rest)));

@@ -39,6 +39,7 @@ mod once_output;
 mod operate;
 mod own_workflows;
 mod place;
+mod policy;
 mod repeated;
 mod sqs;
 mod status;

@@ -1,0 +1,90 @@
+//! `locker policy`: what is printed, and what is refused. `infra/tests/stack.py` compares it with
+//! the policies of the stacks.
+
+use std::collections::BTreeSet;
+
+use crate::{bare, place};
+
+const ROLES: [&str; 8] =
+    ["function", "scanner", "completer", "reaper", "relay", "consumer", "operator", "viewer"];
+const WHERE: [&str; 8] =
+    ["--account", "123456789012", "--region", "eu-west-1", "--table", "locks", "--workflows", "flows"];
+
+/// Each action with the end of its resource, such as `Query locks/index/byStatus`.
+fn allowed(role: &str, more: &[&str]) -> BTreeSet<String> {
+    let ran = bare(&place(), &[&["policy", role], &WHERE[..], more].concat(), &[]);
+    assert_eq!(ran.code, 0, "{role}: {}", ran.said);
+    let document = ran.json();
+    assert_eq!(document["Version"], "2012-10-17");
+    let mut allowed = BTreeSet::new();
+    for statement in document["Statement"].as_array().expect("statements") {
+        assert_eq!(statement["Effect"], "Allow");
+        let resource = statement["Resource"].as_str().expect("one resource");
+        let table = resource.strip_prefix("arn:aws:dynamodb:eu-west-1:123456789012:table/");
+        for action in statement["Action"].as_array().expect("actions") {
+            let action = action.as_str().and_then(|it| it.strip_prefix("dynamodb:")).expect("an action");
+            let is_new = allowed.insert(format!("{action} {}", table.expect("an ARN")));
+            assert!(is_new, "{role}: {action} twice");
+        }
+    }
+    assert!(!allowed.iter().any(|it| it.contains('*') || it.contains("Scan")), "{allowed:?}");
+    allowed
+}
+
+#[test]
+fn each_role_has_a_policy_without_wildcards() {
+    for role in ROLES {
+        assert!(!allowed(role, &[]).is_empty(), "{role}");
+    }
+    let viewer = allowed("viewer", &[]);
+    assert!(viewer.is_subset(&allowed("operator", &[])));
+    assert!(!viewer.iter().any(|it| it.starts_with("Put") || it.starts_with("Delete")), "{viewer:?}");
+}
+
+#[test]
+fn viewer_without_data_reads_only_the_indexes() {
+    let reads: Vec<_> = allowed("viewer", &["--no-data"]).into_iter().collect();
+    let described = reads.iter().filter(|it| it.starts_with("Describe"));
+    assert_eq!(described.count(), 4);
+    let others: Vec<_> = reads.iter().filter(|it| !it.starts_with("Describe")).collect();
+    assert_eq!(others, ["Query flows/index/byStatus", "Query locks/index/byStatus"]);
+}
+
+#[test]
+fn scanner_may_write_its_run_only() {
+    let ran = bare(&place(), &[&["policy", "scanner"], &WHERE[..]].concat(), &[]);
+    let document = ran.json();
+    let writes: Vec<_> = document["Statement"].as_array().expect("statements").iter().collect();
+    let writes: Vec<_> = writes.iter().filter(|it| it["Action"][0] == "dynamodb:PutItem").collect();
+    let [write] = writes[..] else { panic!("{document}") };
+    let keys = &write["Condition"]["ForAllValues:StringEquals"]["dynamodb:LeadingKeys"];
+    assert_eq!(*keys, serde_json::json!(["locker runs scanner"]));
+    assert_eq!(write["Condition"]["Null"]["dynamodb:LeadingKeys"], "false");
+}
+
+#[test]
+fn policy_names_the_missing_part() {
+    let place = place();
+    let table = ["--table", "locks"];
+    let account = ["--account", "123456789012"];
+    let region = ["--region", "eu-west-1"];
+    let cases: [(&str, &[&[&str]], &str); 6] = [
+        ("function", &[&account, &region], "--table"),
+        ("relay", &[&account, &region, &table], "--workflows"),
+        ("scanner", &[&account, &table], "--region"),
+        ("scanner", &[&["--account", "1234"], &region, &table], "12 digits"),
+        ("operator", &[&account, &region, &table, &["--no-data"]], "--no-data is for a viewer"),
+        ("scanner", &[&region, &table], "--account"),
+    ];
+    for (role, words, said) in cases {
+        let nowhere = [("AWS_REGION", ""), ("AWS_DEFAULT_REGION", "")];
+        let ran = bare(&place, &[&["policy", role], &words.concat()[..]].concat(), &nowhere);
+        assert_eq!(ran.code, 2, "{role} {words:?}");
+        assert!(ran.stdout.is_empty() && ran.said.contains(said), "{said}: {}", ran.said);
+    }
+    let elsewhere = [&["policy", "scanner"], &account[..], &table[..], &["--region", "cn-north-1"]].concat();
+    assert!(
+        String::from_utf8_lossy(&bare(&place, &elsewhere, &[]).stdout)
+            .contains("arn:aws-cn:dynamodb:cn-north-1:")
+    );
+}
