@@ -7,7 +7,7 @@ use crate::root;
 
 /// The documents, and the folder that their links start from.
 fn documents() -> Vec<PathBuf> {
-    let mut found = vec![root().join("README.md"), root().join("SECURITY.md")];
+    let mut found = ["README.md", "SECURITY.md", "CONTRIBUTING.md"].map(|name| root().join(name)).to_vec();
     for folder in ["docs", "docs/decisions", "docs/evidence", "docs/book/src", "docs/book/src/operating"] {
         let entries = std::fs::read_dir(root().join(folder)).expect("a folder");
         let paths = entries.map(|entry| entry.expect("an entry").path());
@@ -105,7 +105,7 @@ fn pictures_of_the_book_are_small_described_and_used() {
 }
 
 #[test]
-fn the_readme_lists_each_promise_of_the_table() {
+fn the_chapter_on_guarantees_lists_each_promise_of_the_table() {
     let read = |name: &str| std::fs::read_to_string(root().join(name)).expect("text");
     let number = |line: &str, start: &str, end: &str| -> Option<u32> {
         line.strip_prefix(start)?.split_once(end)?.0.parse().ok()
@@ -115,5 +115,5 @@ fn the_readme_lists_each_promise_of_the_table() {
     };
     let promises = numbers("docs/promises.md", "| ", " |");
     assert_eq!(promises, (1..=23).collect::<Vec<_>>());
-    assert_eq!(numbers("README.md", "", ". **"), promises);
+    assert_eq!(numbers("docs/book/src/guarantees.md", "", ". **"), promises);
 }
