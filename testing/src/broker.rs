@@ -1,4 +1,4 @@
-//! A broker with books: what it was really given, in order.
+//! A broker that records the messages that it receives.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,7 @@ use locker::{Class, Classify as _};
 
 use crate::faults::{Calls, Effect, Line};
 
-/// A broker that keeps books of what it was really given. Clones have the same books.
+/// A broker that records each message that it receives, in order. Clones share the records.
 ///
 /// A call that is [declined](crate::CallFate::Declined) refuses the message itself, which is
 /// dead-lettered at once. For a target that refuses all messages, implement [`Target`].
@@ -29,25 +29,27 @@ pub struct Broker {
 }
 
 impl Broker {
-    /// A broker with empty books. All calls go well.
+    /// Creates a broker without records. All calls succeed.
     #[must_use]
     pub fn new() -> Self {
         Self { took: Arc::default(), line: Arc::new(Calls::default()) }
     }
 
-    /// The same books, reached by these calls: one for each message.
+    /// Returns a broker with the same records that is reached through these calls: one call per
+    /// message.
     #[must_use]
     pub fn over(self, calls: &Calls) -> Self {
         Self { line: Arc::new(calls.clone()), ..self }
     }
 
-    /// Everything that it was given, in order, and as often as it was given it.
+    /// Returns all messages that it received, in order, with repeats.
     #[must_use]
     pub fn took(&self) -> Vec<Envelope> {
         locked(&self.took).clone()
     }
 
-    /// The same without what was given before, as receivers that remember ids take it.
+    /// Returns the messages in order, without repeats, as a receiver that remembers ids processes
+    /// them.
     #[must_use]
     pub fn took_once(&self) -> Vec<Envelope> {
         let mut known = std::collections::HashSet::new();

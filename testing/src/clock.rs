@@ -1,4 +1,4 @@
-//! Clocks for tests: one that you turn, and one that passes while everybody waits.
+//! Clocks for tests: a clock that the test sets, and a clock that follows the time of tokio.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -8,7 +8,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use locker::{Clock, SystemClock};
 use tokio::time::Instant;
 
-/// A clock that stands still until you turn it. Clones are the same clock.
+/// A clock that stands still until the test moves it. Clones share the time.
 ///
 /// It determines what is overdue, expired and due. Pauses between retries and timeouts of requests
 /// use tokio's clock. Do not pause that with `start_paused` where an [`Embedded`](crate::Embedded)
@@ -41,33 +41,35 @@ use tokio::time::Instant;
 pub struct TestClock(Arc<AtomicI64>);
 
 impl TestClock {
-    /// A clock that shows the time of this machine. An embedded or real DynamoDB deletes expired
-    /// items by its own clock, so a test that is about expiry does best to begin there.
+    /// Creates a clock with the current time of this machine.
+    ///
+    /// An embedded or real DynamoDB deletes expired items by its own clock, so a test of expiry
+    /// should start at the current time.
     #[must_use]
     pub fn new() -> Self {
         Self::at(SystemClock.now())
     }
 
-    /// A clock that shows this time, to the millisecond.
+    /// Creates a clock with this time, in milliseconds.
     #[must_use]
     pub fn at(time: DateTime<Utc>) -> Self {
         Self(Arc::new(AtomicI64::new(time.timestamp_millis())))
     }
 
-    /// Let time pass.
+    /// Advances the time.
     pub fn advance(&self, by: Duration) {
         let _ = self
             .0
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |now| Some(now.saturating_add(millis(by))));
     }
 
-    /// Set the time, back if need be.
+    /// Sets the time. It may be in the past.
     pub fn set(&self, time: DateTime<Utc>) {
         self.0.store(time.timestamp_millis(), Ordering::SeqCst);
     }
 
-    /// The clock of another machine, which is behind this one. It is another clock: it stands still
-    /// when this is turned.
+    /// Returns the clock of another machine, which is slow by this much. It is independent: it
+    /// stands still when this clock moves.
     #[must_use]
     pub fn behind(&self, by: Duration) -> Self {
         Self(Arc::new(AtomicI64::new(self.0.load(Ordering::SeqCst).saturating_sub(millis(by)))))
@@ -90,7 +92,7 @@ fn millis(time: Duration) -> i64 {
     i64::try_from(time.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// The time of day by tokio's clock, which a paused runtime advances while everybody waits.
+/// The time of day by tokio's clock, which a paused runtime advances while all tasks wait.
 ///
 /// With it, the pauses of a test and the times in its tables agree.
 #[derive(Debug, Clone, Copy)]
@@ -100,7 +102,7 @@ pub struct PausedClock {
 }
 
 impl PausedClock {
-    /// A clock that shows this time now. In a paused runtime it has to be made there.
+    /// Creates a clock with this time. In a paused runtime, call it inside the runtime.
     #[must_use]
     pub fn starting_at(base: DateTime<Utc>) -> Self {
         Self { base, begun: Instant::now() }

@@ -1,4 +1,4 @@
-//! The engine on the thread that asks.
+//! The engine on the thread of the caller.
 
 use std::fmt;
 use std::path::Path;
@@ -12,26 +12,26 @@ use dynoxide::DynoxideError;
 use crate::dispatch::dispatch;
 use crate::open::{OpenError, open};
 
-/// An embedded DynamoDB that answers on the thread that asks.
+/// An embedded DynamoDB that answers on the thread of the caller.
 ///
-/// A request blocks that thread, also while another process has the lock of the file. For an async
+/// A request blocks that thread, even while another process has the lock of the file. For an async
 /// program use [`Embedded`](crate::Embedded).
 #[derive(Clone)]
 pub struct Database(dynoxide::Database);
 
 const DISK_FULL: &str = "com.amazonaws.dynamodb.v20120810#DiskFull";
 
-/// A reply as it goes over the wire.
+/// A reply in the format of DynamoDB's HTTP interface.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply {
     /// The HTTP status.
     pub status: u16,
-    /// JSON.
+    /// The body, as JSON.
     pub body: String,
 }
 
 impl Reply {
-    /// The status, and the name of an error other than a failed condition.
+    /// Returns the status, and the name of an error other than a failed condition.
     #[cfg(feature = "sweep")]
     pub(crate) fn shown(&self) -> String {
         if self.status == 200 {
@@ -47,11 +47,11 @@ impl Reply {
         }
     }
 
-    /// The reply as an HTTP client of the SDK gives it.
+    /// Returns the reply as an HTTP client of the SDK returns it.
     ///
     /// # Errors
     ///
-    /// The status is no status of HTTP.
+    /// The number is not a valid HTTP status.
     pub fn into_response(self) -> Result<HttpResponse, ConnectorError> {
         let status = self.status.try_into().map_err(|error| ConnectorError::other(Box::new(error), None))?;
         let mut response = HttpResponse::new(status, SdkBody::from(self.body));
@@ -61,7 +61,7 @@ impl Reply {
 }
 
 impl Database {
-    /// Creates an engine in memory. It is gone when its last clone is dropped.
+    /// Creates an engine in memory. Dropping its last clone deletes the data.
     ///
     /// # Errors
     ///
@@ -81,12 +81,12 @@ impl Database {
     ///
     /// # Errors
     ///
-    /// [`OpenError`] says what is wrong with the file and what to do.
+    /// [`OpenError`] contains the problem with the file and the remedy.
     pub fn open(file: &Path) -> Result<Self, OpenError> {
         open(file).map(Self)
     }
 
-    /// Does what a request asks, such as `PutItem` with its JSON.
+    /// Executes a request: an operation such as `PutItem`, and its JSON.
     #[must_use]
     pub fn ask(&self, operation: &str, body: &[u8]) -> Reply {
         match dispatch(&self.0, operation, body) {
@@ -96,7 +96,7 @@ impl Database {
     }
 }
 
-/// The reply to a request that was not done.
+/// Returns the reply to a request that was not executed.
 fn refusal(error: &DynoxideError) -> Reply {
     let said = error.to_string();
     // If a change does not fit on the disk, SQLite rolls it back, so nothing was applied. DynamoDB

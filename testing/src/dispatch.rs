@@ -1,4 +1,4 @@
-//! From the name of an operation and its JSON to the engine and back.
+//! Calls the engine by the name of an operation and its JSON.
 
 use dynoxide::{Database, DynoxideError, Result};
 use serde::Serialize;
@@ -42,8 +42,8 @@ fn text<T: Serialize>(reply: Result<T>) -> Result<String> {
     serde_json::to_string(&reply?).map_err(|error| DynoxideError::InternalServerError(error.to_string()))
 }
 
-/// The error of a request that the engine's types refuse. They begin its text with its class, which
-/// only the engine's own server reads.
+/// Returns the error of a request that the engine's types reject. Their text begins with the class
+/// of the error, which only the engine's own server parses.
 fn refused(said: &str) -> DynoxideError {
     type Class = fn(String) -> DynoxideError;
     const CLASSES: [(&str, Class); 5] = [
@@ -70,12 +70,12 @@ fn refused(said: &str) -> DynoxideError {
     DynoxideError::SerializationException(said.to_owned())
 }
 
-/// Without the position that `serde_json` adds.
+/// Removes the position that `serde_json` adds.
 fn without_position(said: &str) -> &str {
     said.rfind(" at line ").map_or(said, |at| &said[..at])
 }
 
-/// The text that DynamoDB puts around some refusals of these writes.
+/// Adds the text that DynamoDB puts around some refusals of these writes.
 fn enveloped(operation: &str, error: DynoxideError) -> DynoxideError {
     match (operation, error) {
         ("PutItem" | "UpdateItem" | "DeleteItem", DynoxideError::EnvelopedValidation(text)) => {

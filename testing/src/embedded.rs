@@ -1,4 +1,4 @@
-//! The engine on a thread of its own, and the SDK's way to it.
+//! The engine on a separate thread, and the HTTP client of the SDK that reaches it.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -15,11 +15,11 @@ use tokio::sync::oneshot;
 use crate::database::{Database, Reply};
 use crate::open::OpenError;
 
-/// An embedded DynamoDB on a thread of its own.
+/// An embedded DynamoDB on a separate thread.
 ///
-/// The engine blocks the thread that calls it, also to wait for other processes, so it has one;
-/// requests wait for each other there. Clones, and the clients made here, share the engine. When
-/// the last of them is dropped, the thread ends and closes the file.
+/// The engine blocks the thread that calls it, for example while it waits for other processes. So
+/// it has its own thread, which executes requests one after the other. Clones, and the clients made
+/// here, share the engine. When the last of them is dropped, the thread ends and closes the file.
 #[derive(Debug, Clone)]
 pub struct Embedded {
     requests: mpsc::Sender<Request>,
@@ -46,7 +46,7 @@ impl Embedded {
     ///
     /// # Errors
     ///
-    /// [`OpenError`] says what is wrong with the file and what to do.
+    /// [`OpenError`] contains the problem with the file and the remedy.
     pub fn open(file: &Path) -> Result<Self, OpenError> {
         Self::start(Database::open(file)?)
     }
@@ -59,12 +59,14 @@ impl Embedded {
         Ok(Self { requests })
     }
 
-    /// Does what a request asks, such as `PutItem` with its JSON. `None` if the engine has stopped,
-    /// which only a defect of it can cause; the request may have been applied.
+    /// Executes a request: an operation such as `PutItem`, and its JSON.
+    ///
+    /// Returns `None` if the engine has stopped. Only a defect of the engine causes this; the
+    /// request may have been applied.
     ///
     /// # Cancel safety
     ///
-    /// A request that is dropped before the engine comes to it is not applied.
+    /// A request that is dropped before the engine starts it is not applied.
     pub async fn ask(&self, operation: &str, body: &[u8]) -> Option<Reply> {
         let (reply, replied) = oneshot::channel();
         let request = Request { operation: operation.to_owned(), body: body.to_owned(), reply };
@@ -72,21 +74,21 @@ impl Embedded {
         replied.await.ok()
     }
 
-    /// An HTTP client for the configuration of an SDK client. It ignores the endpoint and the
-    /// signature.
+    /// Returns an HTTP client for the configuration of an SDK client. It ignores the endpoint and
+    /// the signature.
     #[must_use]
     pub fn http_client(&self) -> SharedHttpClient {
         let connector = Connector(self.clone());
         http_client_fn(move |_, _| SharedHttpConnector::new(connector.clone()))
     }
 
-    /// An SDK client, with the default settings of the SDK.
+    /// Returns an SDK client with the default settings of the SDK.
     #[must_use]
     pub fn client(&self) -> Client {
         client_over(self.http_client())
     }
 
-    /// An SDK client whose requests go over this wire, where they can go wrong.
+    /// Returns an SDK client whose requests pass this wire, which can inject faults.
     #[cfg(feature = "kit")]
     #[must_use]
     pub fn client_over(&self, wire: &crate::Wire) -> Client {
@@ -94,7 +96,8 @@ impl Embedded {
     }
 }
 
-/// An SDK client with the default settings of the SDK, and no place or name that it could reach.
+/// Returns an SDK client with the default settings of the SDK, and without an endpoint that it
+/// could reach.
 pub(crate) fn client_over(http: SharedHttpClient) -> Client {
     let config = Config::builder()
         .behavior_version(BehaviorVersion::v2026_01_12())

@@ -1,4 +1,4 @@
-//! Ids and jitter without chance.
+//! Ids and jitter without randomness.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,8 +7,8 @@ use locker::Ids;
 /// Attempt ids that are the same in each run of a test, such as `attempt-0000000000000001`, and
 /// jitter that is always one half.
 ///
-/// All processes of a test share one, or have prefixes of their own: two begins with the same id
-/// would each treat the other's token as their own.
+/// The processes of a test share one instance, or each has its own prefix: two begins with the same
+/// id would each treat the other's token as their own.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -34,13 +34,13 @@ pub struct NumberedIds {
 }
 
 impl NumberedIds {
-    /// Ids with this prefix: 3 to 47 printable ASCII characters. They are counted from 0.
+    /// Creates ids with this prefix: 3 to 47 printable ASCII characters. They are counted from 0.
     #[must_use]
     pub fn new(prefix: impl Into<String>) -> Self {
         Self { prefix: prefix.into(), next: AtomicU64::new(0) }
     }
 
-    /// Count from here on.
+    /// Continues the count from this number.
     pub fn count_from(&self, next: u64) {
         self.next.store(next, Ordering::Relaxed);
     }

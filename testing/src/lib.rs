@@ -7,7 +7,7 @@
 //! # Ok(()) }
 //! ```
 //!
-//! [`Embedded`] runs the engine on a thread of its own and gives an SDK client that reaches it
+//! [`Embedded`] runs the engine on a separate thread and provides an SDK client that reaches it
 //! inside the process. There is no port, so no other program and no web page can reach the tables.
 //! The requests are those that the SDK would send to AWS, only unsigned: the same operations, the
 //! same JSON, the same errors. [`Database`] is the engine without the thread, for a test that
@@ -16,12 +16,12 @@
 //! | you want to test | use | feature |
 //! |---|---|---|
 //! | against a DynamoDB | [`Embedded`] | |
-//! | what is overdue or expired | [`TestClock`] | `kit` |
+//! | overdue and expired items | [`TestClock`] | `kit` |
 //! | the same attempt ids in each run | [`NumberedIds`] | `kit` |
 //! | a request that is lost, late, throttled or refused | [`Wire`] with a [`Fate`] | `kit` |
 //! | a call of yours that is lost, late or declined | [`Calls`] with a [`CallFate`] | `kit` |
-//! | how often a thing was really done | [`Provider`] | `kit` |
-//! | which messages were really sent, in which order | [`Broker`] | `kit` |
+//! | how often an effect took place | [`Provider`] | `kit` |
+//! | which messages were sent, in which order | [`Broker`] | `kit` |
 //! | all of that at each request, with death, a second caller, a completer and an operator | [`sweep`] | `sweep` |
 //!
 //! `sweep` includes `kit`.

@@ -12,7 +12,7 @@ use crate::private::exposed;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The engine names files by text.
+    /// The path is not UTF-8. The engine accepts only UTF-8 paths.
     #[error("the path {} is not UTF-8; choose another", .0.display())]
     Path(PathBuf),
     /// The file or its directory cannot be used.

@@ -1,4 +1,4 @@
-//! A provider with books, such as a bank: it recognises an idempotency key for a time.
+//! A provider with records, such as a bank. It recognises an idempotency key for a time.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,21 +11,21 @@ use crate::faults::{Calls, Effect, Line};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// What a provider has done.
+/// An effect that a provider executed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Entry {
     /// The idempotency key.
     pub key: String,
-    /// What was done.
+    /// The description of the effect.
     pub what: String,
-    /// What the caller was given. No other entry has the same.
+    /// The receipt that the caller received. It is unique.
     pub receipt: String,
-    /// When it was done.
+    /// The time of the effect.
     pub at: DateTime<Utc>,
 }
 
-/// A provider that keeps books of what it has really done. Clones have the same books.
+/// A provider that records each effect that it executed. Clones share the records.
 ///
 /// ```
 /// use lock_token_testing::{CallFate, Calls, Embedded, Provider};
@@ -56,7 +56,7 @@ pub struct Provider {
     clock: Arc<dyn Clock>,
 }
 
-/// What a provider has done, and how long it knows of it.
+/// The records of a provider, and the time for which it recognises a key.
 #[derive(Debug)]
 pub(crate) struct Books {
     entries: Vec<Entry>,
@@ -69,7 +69,7 @@ impl Books {
         Self { entries: Vec::new(), recognises_for, refused: HashSet::new() }
     }
 
-    /// `None`: it refuses the key.
+    /// Returns the receipt. `None`: the provider refuses the key.
     fn apply(&mut self, key: &str, what: &str, now: DateTime<Utc>) -> Option<String> {
         let window = TimeDelta::from_std(self.recognises_for).unwrap_or(TimeDelta::MAX);
         let known = self.entries.iter().rev().find(|entry| entry.key == key && now - entry.at < window);
@@ -87,8 +87,8 @@ impl Books {
 }
 
 impl Provider {
-    /// A provider with empty books and the time of this machine. It recognises a key for 24 hours,
-    /// and all calls go well.
+    /// Creates a provider without records and with the time of this machine. It recognises a key
+    /// for 24 hours, and all calls succeed.
     #[must_use]
     pub fn new() -> Self {
         let books = Arc::new(Mutex::new(Books::knowing_keys_for(DAY)));
@@ -99,28 +99,31 @@ impl Provider {
         Self { books, line, clock }
     }
 
-    /// The same books, reached by these calls.
+    /// Returns a provider with the same records that is reached through these calls.
     #[must_use]
     pub fn over(self, calls: &Calls) -> Self {
         Self { line: Arc::new(calls.clone()), ..self }
     }
 
-    /// The same books, with this clock.
+    /// Returns a provider with the same records and this clock.
     #[must_use]
     pub fn with_clock(self, clock: Arc<dyn Clock>) -> Self {
         Self { clock, ..self }
     }
 
-    /// How long it recognises an idempotency key. Zero: it knows no keys, and each call is another
-    /// effect.
+    /// Sets how long the provider recognises an idempotency key. Zero: it recognises no keys, and
+    /// each call is a new effect.
     #[must_use]
     pub fn recognises_for(self, time: Duration) -> Self {
         locked(&self.books).recognises_for = time;
         self
     }
 
-    /// Do something under an idempotency key, such as a charge or a refund, and get a receipt. For
-    /// as long as it [recognises](Self::recognises_for) the key, the same key is the same effect.
+    /// Executes an effect under an idempotency key, such as a charge or a refund, and returns a
+    /// receipt.
+    ///
+    /// While the provider [recognises](Self::recognises_for) the key, a repeated key has no new
+    /// effect.
     ///
     /// # Errors
     ///
@@ -142,7 +145,7 @@ impl Provider {
         }
     }
 
-    /// Ask what came of a key: the receipt, if something was done under it.
+    /// Looks up a key. Returns the receipt, if an effect was executed under the key.
     ///
     /// # Errors
     ///
@@ -157,9 +160,10 @@ impl Provider {
         async move { line.call(shown, effect).await }
     }
 
-    /// Do nothing under this key from now on, and never: what arrives later is a permanent failure.
-    /// Returns the receipt of what was done before, if anything was. A compensation of a step in
-    /// doubt does this first: after it, the step cannot happen any more.
+    /// Refuses this key from now on: a call that arrives later is a permanent failure.
+    ///
+    /// Returns the receipt of an earlier effect, if there was one. A compensation of a step in
+    /// doubt calls this first: after it, the step can no longer take effect.
     ///
     /// # Errors
     ///
@@ -175,13 +179,13 @@ impl Provider {
         async move { line.call(shown, effect).await }
     }
 
-    /// Everything that was done, in order.
+    /// Returns all effects, in order.
     #[must_use]
     pub fn books(&self) -> Vec<Entry> {
         locked(&self.books).entries.clone()
     }
 
-    /// How often something was done.
+    /// Returns how often an effect was executed.
     #[must_use]
     pub fn count(&self, what: &str) -> usize {
         locked(&self.books).entries.iter().filter(|entry| entry.what == what).count()

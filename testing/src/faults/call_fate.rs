@@ -1,41 +1,42 @@
-//! What can become of one call to something other than DynamoDB.
+//! The fates of one call to a service other than DynamoDB.
 
 use std::time::Duration;
 
 use locker::Failure;
 
-/// What becomes of one call to something other than DynamoDB.
+/// The fate of one call to a service other than DynamoDB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum CallFate {
-    /// It goes well.
+    /// The call succeeds.
     Ok,
-    /// It is refused for now, and nothing happens: a transient failure.
+    /// The call is refused for now and has no effect: a transient failure.
     Refused,
-    /// The same, and the caller is told to come again in two seconds.
+    /// The call is refused for now, and the reply asks the caller to retry after two seconds.
     Busy,
-    /// It is declined, and nothing happens: a permanent failure.
+    /// The call is declined and has no effect: a permanent failure.
     Declined,
-    /// It never arrives, and the caller does not know: a failure in doubt.
+    /// The call never arrives, and the caller receives no reply: a failure in doubt.
     Lost,
-    /// It happens, and the caller does not hear of it: a failure in doubt.
+    /// The call takes effect, and its reply is lost: a failure in doubt.
     ReplyLost,
-    /// The caller hears nothing, and it happens later: a failure in doubt.
+    /// The caller receives no reply, and the call takes effect later: a failure in doubt.
     Late,
     /// The process dies before the call. Outside a [`sweep`](crate::sweep) there is no process: the
     /// caller waits without end.
     DiesBefore,
-    /// It happens, and the process dies before it hears of it. Outside a [`sweep`](crate::sweep)
-    /// the caller waits without end.
+    /// The call takes effect, and the process dies before it receives the reply. Outside a
+    /// [`sweep`](crate::sweep) the caller waits without end.
     DiesAfter,
-    /// The process is suspended for 20 minutes before the call, while others go on, and wakes.
+    /// The process is suspended for 20 minutes before the call, while others continue. Then it
+    /// resumes.
     FrozenBefore,
-    /// The same, after it happened.
+    /// The same, after the call took effect.
     FrozenAfter,
 }
 
 impl CallFate {
-    /// What [`sweep`](crate::sweep) plays at each call.
+    /// The fates that [`sweep`](crate::sweep) plays at each call.
     pub const SWEPT: [Self; 8] = [
         Self::Refused,
         Self::Lost,
@@ -47,25 +48,26 @@ impl CallFate {
         Self::FrozenAfter,
     ];
 
-    /// Whether it happens when it is made.
+    /// Whether the call takes effect when it is made.
     #[must_use]
     pub const fn happens(self) -> bool {
         matches!(self, Self::Ok | Self::ReplyLost | Self::DiesAfter | Self::FrozenBefore | Self::FrozenAfter)
     }
 
-    /// Whether the process dies of it.
+    /// Whether the process dies.
     #[must_use]
     pub const fn kills(self) -> bool {
         matches!(self, Self::DiesBefore | Self::DiesAfter)
     }
 
-    /// Whether the process is suspended by it.
+    /// Whether the process is suspended.
     #[must_use]
     pub const fn freezes(self) -> bool {
         matches!(self, Self::FrozenBefore | Self::FrozenAfter)
     }
 
-    /// What the caller hears, given what it came to if it happened.
+    /// Returns the result that the caller receives. `came_to`: the result of the effect, if it took
+    /// place.
     pub(crate) fn heard<T>(self, what: &str, came_to: Option<T>) -> Result<T, Failure> {
         match (self, came_to) {
             (Self::Ok | Self::FrozenBefore | Self::FrozenAfter, Some(came_to)) => Ok(came_to),

@@ -1,4 +1,4 @@
-//! Calls to something other than DynamoDB, which go wrong on demand.
+//! Calls to a service other than DynamoDB, with faults on demand.
 
 use std::fmt;
 use std::pin::Pin;
@@ -10,8 +10,8 @@ use super::call_fate::CallFate;
 use super::fate::FROZEN;
 use super::schedule::Schedule;
 
-/// Calls to something other than DynamoDB, such as a bank or a mail server, which go wrong on
-/// demand. Clones are the same.
+/// Calls to a service other than DynamoDB, such as a bank or a mail server, with faults on demand.
+/// Clones share the plan.
 ///
 /// ```
 /// use lock_token_testing::{CallFate, Calls};
@@ -46,32 +46,32 @@ impl fmt::Debug for Calls {
 }
 
 impl Calls {
-    /// Let the next calls go like this, and those after them well. Forgets what was planned before.
+    /// Plans the fates of the next calls. The calls after them succeed. Deletes the former plan.
     pub fn next(&self, fates: impl IntoIterator<Item = CallFate>) {
         self.state().schedule.next(fates);
     }
 
-    /// Let the n-th call from now go like this, counted from 1.
+    /// Plans the fate of the n-th call from now, counted from 1.
     pub fn nth(&self, n: usize, fate: CallFate) {
         self.state().schedule.nth(n, fate);
     }
 
-    /// Let the next call go like this whose description matches.
+    /// Plans the fate of the next call whose description matches.
     pub fn matching(&self, matches: impl Fn(&str) -> bool + Send + 'static, fate: CallFate) {
         self.state().schedule.matching(matches, fate);
     }
 
-    /// Let every call from now on go like this. Forgets what was planned before.
+    /// Plans the fate of all calls from now on. Deletes the former plan.
     pub fn always(&self, fate: CallFate) {
         self.state().schedule.always(fate);
     }
 
-    /// The descriptions of the calls that were made since the last call of this.
+    /// Returns the descriptions of the calls since the last [`take`](Self::take).
     pub fn take(&self) -> Vec<String> {
         std::mem::take(&mut self.state().made)
     }
 
-    /// Let what is [late](CallFate::Late) happen. Returns how much.
+    /// Delivers the [late](CallFate::Late) calls. Returns their number.
     pub fn deliver_late(&self) -> usize {
         let late = std::mem::take(&mut self.state().late);
         let delivered = late.len();
@@ -79,12 +79,12 @@ impl Calls {
         delivered
     }
 
-    /// Make a call: `effect` is what happens there, at once or later, or not at all.
+    /// Makes a call. `effect` is its effect at the service: it runs at once, later, or never.
     ///
     /// # Errors
     ///
-    /// As the [`CallFate`] has it: a transient or permanent [`Failure`] if nothing happened, and
-    /// one in doubt if that is unknown.
+    /// The [`CallFate`] determines the error: a transient or permanent [`Failure`] if nothing
+    /// happened, and a failure in doubt if that is unknown.
     pub async fn call<T: Send + 'static>(
         &self,
         what: &str,
@@ -120,12 +120,12 @@ impl Calls {
     }
 }
 
-/// What a provider does for a call: a receipt, if there is one.
+/// The effect of a call at a provider. Returns a receipt, if there is one.
 pub(crate) type Effect = Box<dyn FnOnce() -> Option<String> + Send>;
-/// What its caller hears.
+/// The result that the caller of a provider receives.
 pub(crate) type Heard = Pin<Box<dyn Future<Output = Result<Option<String>, Failure>> + Send>>;
 
-/// The way of a call to a provider.
+/// Delivers a call to a provider.
 pub(crate) trait Line: fmt::Debug + Send + Sync {
     fn call(&self, what: String, effect: Effect) -> Heard;
 }

@@ -1,4 +1,4 @@
-//! One request to DynamoDB, and what its reply says.
+//! One request to DynamoDB, and the data of its reply.
 
 use aws_smithy_runtime_api::client::orchestrator::HttpRequest;
 use serde_json::Value;
@@ -7,11 +7,11 @@ use serde_json::Value;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Exchange {
-    /// Such as `PutItem`.
+    /// The operation, such as `PutItem`.
     pub operation: String,
-    /// What the request asks for: the JSON of the low-level API.
+    /// The JSON of the request, in the low-level API.
     pub request: Value,
-    /// The HTTP status that DynamoDB gave, if it was asked.
+    /// The HTTP status of DynamoDB's reply, if the request reached DynamoDB.
     pub status: Option<u16>,
     /// `ConsumedCapacity` of the reply.
     pub consumed: Option<Value>,
@@ -25,7 +25,7 @@ impl Exchange {
         Self { operation, request: body.unwrap_or_default(), status: None, consumed: None }
     }
 
-    /// Whether the request reads or writes a table, also as part of a transaction or batch.
+    /// Whether the request reads or writes a table, alone or as part of a transaction or batch.
     #[must_use]
     pub fn touches(&self, table: &str) -> bool {
         let is_it = |part: &Value| part["TableName"].as_str() == Some(table);
@@ -34,7 +34,7 @@ impl Exchange {
         is_it(&self.request) || parts.any(is_it) || self.request["RequestItems"].get(table).is_some()
     }
 
-    /// Notes what a reply says.
+    /// Records the data of a reply.
     pub(super) fn replied(&mut self, status: u16, body: &[u8]) {
         self.status = Some(status);
         let body = serde_json::from_slice(body).ok();

@@ -1,4 +1,4 @@
-//! What can become of one request to DynamoDB.
+//! The fates of one request to DynamoDB.
 
 use std::time::Duration;
 
@@ -7,60 +7,61 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 
 use crate::Reply;
 
-/// How long a frozen process is suspended: longer than others usually wait for it.
+/// The suspension of a frozen process. It is longer than other processes usually wait for it.
 pub(crate) const FROZEN: Duration = Duration::from_secs(20 * 60);
 
-/// What becomes of one request to DynamoDB.
+/// The fate of one request to DynamoDB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fate {
-    /// It goes well.
+    /// The request succeeds.
     Ok,
-    /// It never arrives.
+    /// The request never arrives.
     Lost,
-    /// It is applied, and its reply never arrives.
+    /// The request is applied, and its reply never arrives.
     ReplyLost,
-    /// The connection is lost, and it is applied later.
+    /// The connection is lost, and the request is applied later.
     Late,
-    /// DynamoDB is too busy, and applies nothing.
+    /// DynamoDB is too busy and applies nothing.
     Throttled,
     /// The item is in a transaction, so nothing is applied.
     Conflict,
-    /// DynamoDB answers 500, and applies nothing.
+    /// DynamoDB returns 500 and applies nothing.
     ErrorBefore,
-    /// DynamoDB applies it, and answers 500.
+    /// DynamoDB applies the request and returns 500.
     ErrorAfter,
-    /// DynamoDB answers 503, and applies nothing.
+    /// DynamoDB returns 503 and applies nothing.
     UnavailableBefore,
-    /// DynamoDB applies it, and answers 503.
+    /// DynamoDB applies the request and returns 503.
     UnavailableAfter,
-    /// The caller has no permission for it.
+    /// The caller has no permission for the request.
     Denied,
-    /// It is applied, and the reply is 200 with half a body.
+    /// The request is applied, and the reply is 200 with half a body.
     Garbled,
-    /// It is not applied, and there is no reply for an hour: your timeouts decide.
+    /// The request is not applied, and there is no reply for an hour: your timeouts decide.
     Stalls,
-    /// The same, and it is applied.
+    /// The request is applied, and there is no reply for an hour.
     Hangs,
-    /// It waits until [`Wire::let_through`](crate::Wire::let_through), and is applied then.
+    /// The request waits until [`Wire::let_through`](crate::Wire::let_through). Then it is applied.
     HeldBefore,
-    /// It is applied, and its reply waits until [`Wire::let_through`](crate::Wire::let_through).
+    /// The request is applied, and its reply waits until
+    /// [`Wire::let_through`](crate::Wire::let_through).
     HeldAfter,
-    /// The process dies before it is sent. A [`Wire`](crate::Wire) has no process: its caller waits
-    /// without end.
+    /// The process dies before it sends the request. A [`Wire`](crate::Wire) has no process: its
+    /// caller waits without end.
     DiesBefore,
-    /// It is applied, and the process dies before it hears of it. A [`Wire`](crate::Wire) has no
-    /// process: its caller waits without end.
+    /// The request is applied, and the process dies before it receives the reply. A
+    /// [`Wire`](crate::Wire) has no process: its caller waits without end.
     DiesAfter,
-    /// The process is suspended for 20 minutes before it is sent, while others go on, and wakes. On
-    /// a [`Wire`](crate::Wire), only the request waits.
+    /// The process is suspended for 20 minutes before it sends the request, while others continue.
+    /// Then it resumes. On a [`Wire`](crate::Wire), only the request waits.
     FrozenBefore,
-    /// The same, after it was applied.
+    /// The same, after the request was applied.
     FrozenAfter,
 }
 
 impl Fate {
-    /// What [`sweep`](crate::sweep) plays at each request. To a table, a 503 is a 500.
+    /// The fates that [`sweep`](crate::sweep) plays at each request. To a table, a 503 is a 500.
     pub const SWEPT: [Self; 11] = [
         Self::Lost,
         Self::ReplyLost,
@@ -75,7 +76,7 @@ impl Fate {
         Self::FrozenAfter,
     ];
 
-    /// Whether DynamoDB applies it when it is sent.
+    /// Whether DynamoDB applies the request when it is sent.
     #[must_use]
     pub const fn applies(self) -> bool {
         !matches!(
@@ -92,23 +93,24 @@ impl Fate {
         )
     }
 
-    /// Whether the process dies of it.
+    /// Whether the process dies.
     #[must_use]
     pub const fn kills(self) -> bool {
         matches!(self, Self::DiesBefore | Self::DiesAfter)
     }
 
-    /// Whether the process is suspended by it.
+    /// Whether the process is suspended.
     #[must_use]
     pub const fn freezes(self) -> bool {
         matches!(self, Self::FrozenBefore | Self::FrozenAfter)
     }
 
-    /// What the caller hears, given the reply of DynamoDB if it was asked: for a wire of your own.
+    /// Returns the result that the caller receives. `reply`: the reply of DynamoDB, if the request
+    /// reached it. For a custom wire.
     ///
     /// # Errors
     ///
-    /// The connection is lost, so that the caller knows nothing.
+    /// The connection is lost, so the outcome is unknown to the caller.
     pub fn heard(self, reply: Option<HttpResponse>) -> Result<HttpResponse, ConnectorError> {
         let said = match self {
             Self::Throttled => error(400, "ProvisionedThroughputExceededException"),

@@ -1,4 +1,4 @@
-//! What can go wrong between your code, DynamoDB and what else it calls.
+//! Faults between your code, DynamoDB and other services.
 
 mod call_fate;
 mod calls;

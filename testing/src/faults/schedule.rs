@@ -1,10 +1,10 @@
-//! Which of the things that arrive one after the other goes wrong, and how.
+//! The plan of faults for a series of requests or calls.
 
 use std::collections::HashMap;
 
 type Matches<T> = Box<dyn Fn(&T) -> bool + Send>;
 
-/// The fates of what arrives, by its number or by what it is.
+/// The fates of a series of items, by number or by a condition on the item.
 pub(super) struct Schedule<T: ?Sized, F> {
     arrived: usize,
     numbered: HashMap<usize, F>,
@@ -19,23 +19,23 @@ impl<T: ?Sized, F> Default for Schedule<T, F> {
 }
 
 impl<T: ?Sized, F: Copy> Schedule<T, F> {
-    /// Forget what was planned, and plan the next ones.
+    /// Deletes the former plan, and plans the next items.
     pub(super) fn next(&mut self, fates: impl IntoIterator<Item = F>) {
         self.forget();
         self.numbered.extend((self.arrived + 1..).zip(fates));
     }
 
-    /// Plan the n-th from now, counted from 1.
+    /// Plans the n-th item from now, counted from 1.
     pub(super) fn nth(&mut self, n: usize, fate: F) {
         self.numbered.insert(self.arrived + n, fate);
     }
 
-    /// Plan the next one that matches.
+    /// Plans the next item that matches.
     pub(super) fn matching(&mut self, matches: impl Fn(&T) -> bool + Send + 'static, fate: F) {
         self.matched.push((Box::new(matches), fate));
     }
 
-    /// Forget what was planned, and let all go like this.
+    /// Deletes the former plan, and plans this fate for all items.
     pub(super) fn always(&mut self, fate: F) {
         self.forget();
         self.always = Some(fate);
@@ -47,7 +47,8 @@ impl<T: ?Sized, F: Copy> Schedule<T, F> {
         self.always = None;
     }
 
-    /// Something arrives. A number goes before a match, and both before what always happens.
+    /// Returns the fate of the next item. A number takes precedence over a match, and both over the
+    /// fate of all items.
     pub(super) fn arrives(&mut self, it: &T) -> Option<F> {
         self.arrived += 1;
         if let Some(fate) = self.numbered.remove(&self.arrived) {

@@ -18,13 +18,12 @@ use super::exchange::Exchange;
 use super::fate::{FROZEN, Fate};
 use super::schedule::Schedule;
 
-/// How long there is no reply to a request that [stalls](Fate::Stalls) or [hangs](Fate::Hangs).
+/// The time without a reply to a request that [stalls](Fate::Stalls) or [hangs](Fate::Hangs).
 const SILENCE: Duration = Duration::from_secs(3600);
 
-/// The wire between one client and DynamoDB, on which requests go wrong on demand. Clones are the
-/// same.
+/// The wire between one client and DynamoDB, with faults on demand. Clones share the plan.
 ///
-/// Everything else is real: the requests, signatures, retries, parsing and errors of the SDK.
+/// The rest is real: the requests, signatures, retries, parsing and errors of the SDK.
 ///
 /// ```
 /// use lock_token_testing::{Embedded, Exchange, Fate, Wire};
@@ -75,67 +74,68 @@ impl fmt::Debug for Wire {
 }
 
 impl Wire {
-    /// Let the next exchanges go like this, and those after them well. Forgets what was planned
-    /// before.
+    /// Plans the fates of the next exchanges. The exchanges after them succeed. Deletes the former
+    /// plan.
     pub fn next(&self, fates: impl IntoIterator<Item = Fate>) {
         self.state().schedule.next(fates);
     }
 
-    /// Let the n-th exchange from now go like this, counted from 1.
+    /// Plans the fate of the n-th exchange from now, counted from 1.
     pub fn nth(&self, n: usize, fate: Fate) {
         self.state().schedule.nth(n, fate);
     }
 
-    /// Let the next exchange go like this that matches by its operation, request or
+    /// Plans the fate of the next exchange that matches by its operation, request or
     /// [table](Exchange::touches).
     pub fn matching(&self, matches: impl Fn(&Exchange) -> bool + Send + 'static, fate: Fate) {
         self.state().schedule.matching(matches, fate);
     }
 
-    /// Let every exchange from now on go like this. Forgets what was planned before.
+    /// Plans the fate of all exchanges from now on. Deletes the former plan.
     pub fn always(&self, fate: Fate) {
         self.state().schedule.always(fate);
     }
 
-    /// Let every exchange from now on take this much longer.
+    /// Delays all exchanges from now on by this much.
     pub fn delay(&self, delay: Duration) {
         self.state().delay = delay;
     }
 
-    /// What took place since the last call of this.
+    /// Returns the exchanges since the last [`take`](Self::take).
     pub fn take(&self) -> Vec<Exchange> {
         std::mem::take(&mut self.state().exchanges)
     }
 
-    /// How many exchanges took place since the last [`take`](Self::take).
+    /// Returns the number of exchanges since the last [`take`](Self::take).
     #[must_use]
     pub fn count(&self) -> usize {
         self.state().exchanges.len()
     }
 
-    /// How many exchanges have been held.
+    /// Returns the number of exchanges that have been held.
     #[must_use]
     pub fn held(&self) -> usize {
         self.state().held
     }
 
-    /// Let one exchange through that is held, or the next one that would be.
+    /// Lets one held exchange through. If none is held, lets the next one through that would be
+    /// held.
     pub fn let_through(&self) {
         self.state().gate.add_permits(1);
     }
 
-    /// Send what is [late](Fate::Late). Returns how many requests that were.
+    /// Sends the [late](Fate::Late) requests. Returns their number.
     pub async fn deliver_late(&self) -> usize {
         let late = std::mem::take(&mut self.state().late);
         let delivered = late.len();
         for (real, request) in late {
-            // Nobody waits for the reply.
+            // The caller no longer waits for the reply.
             let _ = real.call(request).await;
         }
         delivered
     }
 
-    /// The HTTP client over this wire, for the configuration of an SDK client.
+    /// Returns the HTTP client over this wire, for the configuration of an SDK client.
     #[must_use]
     pub fn over(&self, real: SharedHttpClient) -> SharedHttpClient {
         let wire = self.clone();
@@ -212,7 +212,7 @@ impl HttpConnector for Faulty {
     }
 }
 
-/// Reads the whole reply, notes what it says, and passes an equal one on.
+/// Reads the whole reply, records its data, and returns an equal reply.
 async fn read(
     reply: Result<HttpResponse, ConnectorError>,
     exchange: &mut Exchange,

@@ -1,18 +1,19 @@
-//! Your own handler or workflow under every fault, and under every death at every request.
+//! Plays your handler or workflow under every fault, and with a death at every request.
 //!
-//! A [`Sweep`] plays what your code does with DynamoDB and with a provider many times. The first
-//! play goes well, and shows how many requests there are. Then each of them goes wrong once, in
-//! every way: it is lost, its reply is lost, it arrives late, it is refused, the process dies
-//! before or after it, or is suspended while others go on. The same for each call to the provider.
-//! What goes on by itself after the answer is swept too: a completer that asks the same in many
-//! rounds and hears the same is swept once. Then two callers come at once, in many orders, an
-//! operator cancels at each request, and several things go wrong by chance. After each play, time
-//! passes, the client comes again with the same key, the completer runs; and in the end your check
-//! looks at the books.
+//! A [`Sweep`] plays your code many times with an embedded DynamoDB and a provider. The first play
+//! has no faults and counts the requests. Then each request fails once in every way: it is lost,
+//! its reply is lost, it arrives late, it is refused, the process dies before or after it, or the
+//! process is suspended while others continue. The same applies to each call to the provider.
 //!
-//! It runs in one process, on the real library and SDK and an embedded DynamoDB, with a clock that
-//! passes by itself. A handler has a few hundred plays, which take some seconds; a workflow with
-//! more requests takes longer.
+//! Background work after the answer is swept as well. A completer that repeats the same requests
+//! and receives the same replies in many rounds is swept once. Then two callers start at once, in
+//! many orders, an operator cancels at each request, and several faults are combined at random.
+//! After each play, time passes, the client repeats its request with the same key, and the
+//! completer runs. At the end your check examines the records.
+//!
+//! A sweep runs in one process, on the real library and SDK and an embedded DynamoDB, with a clock
+//! that advances by itself. A handler has a few hundred plays, which take some seconds; a workflow
+//! with more requests takes longer.
 //!
 //! ```
 //! use lock_token_testing::sweep::{Subject, Sweep, World};
@@ -49,7 +50,7 @@
 //!
 //! A shop charges an order under its token, and then records it for the warehouse. A repeated
 //! request has the stored receipt, and records nothing. All its ordinary tests pass: the order is
-//! charged and recorded, also if it is sent twice, and if two requests come at once.
+//! charged and recorded, even if it is sent twice, and even if two requests arrive at once.
 //!
 //! ```
 //! use aws_sdk_dynamodb::types::AttributeValue;
@@ -86,8 +87,8 @@
 //! assert_eq!(swept.found()[0].plan().to_string(), "d2=DiesAfter");
 //! ```
 //!
-//! `d2=DiesAfter` is a plan, from which all faults were left out without which it goes wrong as
-//! well: the process dies after the second request to DynamoDB was applied. With
+//! `d2=DiesAfter` is a plan. The sweep removed all faults from it that are not necessary for the
+//! failure. The process dies after the second request to DynamoDB was applied. With
 //! [`expect_nothing_wrong`](Swept::expect_nothing_wrong) the test fails and prints the play, which
 //! the variable `LOCKER_SWEEP` plays again:
 //!
@@ -103,25 +104,25 @@
 //! ```
 //!
 //! A line of the trace begins with the number of a request (`d`) or a call (`c`) and the process:
-//! `caller` and `other caller` ask first, `client` comes again later, `completer` is what [goes
-//! on](Subject::go_on) by itself.
+//! `caller` and `other caller` ask first, `client` repeats the request later, and `completer` runs
+//! the [background work](Subject::go_on).
 //!
 //! The repaired form records the order under the token, before the token is completed. The whole
 //! program, its ordinary tests, and both sweeps are in `tests/shop.rs` of this package.
 //!
-//! # What is played
+//! # Plans
 //!
-//! | what | at | how |
+//! | fault or event | at | how |
 //! |---|---|---|
 //! | a request to DynamoDB | each | [`Fate::SWEPT`](crate::Fate::SWEPT): seven faults, two deaths, two suspensions |
-//! | a call of yours, or to the [`Provider`](crate::Provider) | each | [`CallFate::SWEPT`](crate::CallFate::SWEPT): the same, with a refusal for what DynamoDB says |
-//! | what is late | each | after the answer (at the latest after half a day), and three requests later |
+//! | a call of yours, or to the [`Provider`](crate::Provider) | each | [`CallFate::SWEPT`](crate::CallFate::SWEPT): the same, with a refusal in place of DynamoDB's errors |
+//! | a late request or call | each | after the answer (at the latest after half a day), and three requests later |
 //! | a second caller with the same key | the beginning | in 16 orders |
-//! | a client that comes again | each pause, until it is answered | its requests and calls are numbered on, for plans by chance |
-//! | a completer, or what else [goes on](Subject::go_on) by itself | each pause, for four days | each of its requests, as above |
+//! | a client that repeats its request | each pause, until it is answered | its requests and calls are numbered on, for random plans |
+//! | a completer or other [background work](Subject::go_on) | each pause, for four days | each of its requests, as above |
 //! | an operator who [cancels](Subject::cancel) | each request, alone and with each call that is late | if there [is one](Subject::CANCELS) |
 //! | a provider that [declines](Subject::DECLINES) | each call | if it may |
-//! | one to three of these | by chance | [`random`](Sweep::random) plans |
+//! | one to three of these | at random | [`random`](Sweep::random) plans |
 
 mod places;
 mod plan;
@@ -143,50 +144,50 @@ pub use world::World;
 use places::Counted;
 use play::{Played, play};
 
-/// The variable that has the only plan to play.
+/// The environment variable that contains the only plan to play.
 const VARIABLE: &str = "LOCKER_SWEEP";
 
-/// What is played: your handler or workflow, and how to tell that its books are right.
+/// The code to play, and the check of its records.
 ///
-/// Each play has a subject of its own, made by the function that [`Sweep::new`] is given. Its
-/// methods run in processes that may die at any `await`, so what has to outlive a process belongs
-/// into DynamoDB or the [`Provider`](crate::Provider).
+/// Each play has its own subject, made by the function that [`Sweep::new`] receives. Its methods
+/// run in processes that may die at any `await`. So data that has to outlive a process belongs in
+/// DynamoDB or the [`Provider`](crate::Provider).
 pub trait Subject {
-    /// Make the tables, and whatever else is there before. Nothing goes wrong here.
+    /// Creates the tables and other initial data. There are no faults here.
     fn prepare(&self, world: &World) -> impl Future<Output = ()>;
 
-    /// What a client asks for, once. Clients come again with the same key until they have an
+    /// Sends a client's request once. Clients repeat it with the same key until they have an
     /// answer.
     ///
-    /// Returns the final answer, as a text to compare: **two clients must not be told two
+    /// Returns the final answer, as a text to compare: **two clients must not receive different
     /// answers.** `None`: there is no final answer yet, such as after a 409 or 503, or an operator
     /// is needed.
     ///
-    /// A panic is wrong. Await what you spawn: as in any program on tokio, the panic of a task that
-    /// nobody awaits is printed and goes unnoticed.
+    /// A panic fails the play. Await spawned tasks: as in any program on tokio, the panic of a task
+    /// that is not awaited is printed and goes unnoticed.
     fn ask(&self, world: &World) -> impl Future<Output = Option<String>>;
 
-    /// What goes on by itself, such as a run of a completer. It may go wrong as well.
+    /// Runs background work once, such as a run of a completer. It may have faults.
     fn go_on(&self, world: &World) -> impl Future<Output = ()> {
         let _ = world;
         async {}
     }
 
-    /// What an operator does who cancels. `CANCELS` says that there is one.
+    /// Cancels as an operator. Called only if `CANCELS` is set.
     fn cancel(&self, world: &World) -> impl Future<Output = ()> {
         let _ = world;
         async {}
     }
 
-    /// Whether plays are to have an operator who [cancels](Self::cancel).
+    /// Whether plays include an operator who [cancels](Self::cancel).
     const CANCELS: bool = false;
 
-    /// Whether plays are to have calls that are [declined](crate::CallFate::Declined): a permanent
+    /// Whether plays include calls that are [declined](crate::CallFate::Declined): a permanent
     /// failure, after which your check has to expect that nothing was done.
     const DECLINES: bool = false;
 
-    /// What is wrong in the end, when four days have passed without faults: compare the books with
-    /// the answer. Read the tables by `world.dynamodb()`. Nothing goes wrong here.
+    /// Returns the errors at the end, after four days without faults. Compare the records with the
+    /// answer. Read the tables with `world.dynamodb()`. There are no faults here.
     fn check(&self, world: &World, answer: Option<&str>) -> impl Future<Output = Vec<String>>;
 }
 
@@ -210,7 +211,7 @@ impl<S> std::fmt::Debug for Sweep<S> {
 }
 
 impl<S: Subject> Sweep<S> {
-    /// A sweep over what this function makes: one subject for each play.
+    /// Creates a sweep. The function makes a subject for each play.
     pub fn new(make: impl Fn() -> S + Sync + 'static) -> Self {
         Self {
             make: Box::new(make),
@@ -221,33 +222,36 @@ impl<S: Subject> Sweep<S> {
         }
     }
 
-    /// How long the [`Provider`](crate::Provider) recognises an idempotency key. Default: 24 hours.
-    /// Zero: it knows no keys, and each call is another effect.
+    /// Sets how long the [`Provider`](crate::Provider) recognises an idempotency key. Default: 24
+    /// hours. Zero: it recognises no keys, and each call is a new effect.
     pub const fn recognises_for(mut self, time: Duration) -> Self {
         self.recognises_for = time;
         self
     }
 
-    /// How many plans have several faults by chance, and their seed. Default: 300 of seed 1.
+    /// Sets the number of random plans with several faults, and their seed. Default: 300 of seed 1.
     pub const fn random(mut self, plans: u64, seed: u64) -> Self {
         (self.random, self.seed) = (plans, seed);
         self
     }
 
-    /// Play no more plans once something went wrong. Plans with one fault come first.
+    /// Plays no more plans after the first failure. Plans with one fault are played first.
     pub const fn stop_at_first(mut self) -> Self {
         self.stops = true;
         self
     }
 
-    /// Play all plans, on all cores, unless one without faults already goes wrong, the one without
-    /// faults sends no request or comes to no final answer, which is wrong by itself; or only that
-    /// of the environment variable `LOCKER_SWEEP`, whose trace is printed, and whose faults have to
-    /// take place.
+    /// Plays all plans, on all cores.
+    ///
+    /// If the play without faults fails, no other plan is played. A play without faults that sends
+    /// no request, or that has no final answer, fails.
+    ///
+    /// If the environment variable `LOCKER_SWEEP` is set, plays only its plan and prints the trace.
+    /// If a fault of that plan does not take place, the play fails.
     ///
     /// # Panics
     ///
-    /// If `LOCKER_SWEEP` is no plan.
+    /// If `LOCKER_SWEEP` is not a valid plan.
     #[allow(clippy::panic, reason = "it is for tests")]
     #[must_use = "look what it found, such as by `expect_nothing_wrong`"]
     pub fn run(&self) -> Swept {
@@ -288,7 +292,7 @@ impl<S: Subject> Sweep<S> {
         swept
     }
 
-    /// Play these plans.
+    /// Plays these plans.
     #[must_use = "look what it found, such as by `expect_nothing_wrong`"]
     pub fn over(&self, plans: Vec<Plan>) -> Swept {
         let mut seen = HashSet::new();
@@ -319,7 +323,7 @@ impl<S: Subject> Sweep<S> {
         Swept { plans: played_plans.into_inner(), found }
     }
 
-    /// Leave out each fault without which it goes wrong as well.
+    /// Removes each fault that is not necessary for the failure.
     fn shrink(&self, found: &mut Found) {
         let without = |plan: Plan| {
             let Played { wrong, trace, .. } = play(self, &plan);

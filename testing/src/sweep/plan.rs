@@ -6,18 +6,18 @@ use std::str::FromStr;
 use super::places::{Counted, Places};
 use crate::{CallFate, Fate};
 
-/// The faults of one play. Its text, such as `d3=ReplyLost,c1=DiesAfter`, reads back.
+/// The faults of one play. Its text, such as `d3=ReplyLost,c1=DiesAfter`, can be parsed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Plan {
-    /// Requests to DynamoDB, counted from 1 over all processes.
+    /// The fates of requests to DynamoDB, counted from 1 over all processes.
     pub(super) requests: Vec<(usize, Fate)>,
-    /// Calls to something else, counted likewise.
+    /// The fates of calls to other services, counted in the same way.
     pub(super) calls: Vec<(usize, CallFate)>,
     /// Two callers at once, whose requests interleave by this seed.
     pub(super) two: Option<u64>,
     /// An operator cancels before this request.
     pub(super) cancel: Option<usize>,
-    /// What is late arrives three requests later, and not in the end.
+    /// A late request or call arrives three requests later, and not at the end.
     pub(super) soon: bool,
 }
 
@@ -40,7 +40,7 @@ impl Plan {
         self.calls.iter().find(|(n, _)| *n == at).map(|(_, fate)| *fate)
     }
 
-    /// How much of it is out of the ordinary.
+    /// Returns the number of faults and other events.
     pub(super) fn faults(&self) -> usize {
         let others = [self.two.is_some(), self.cancel.is_some(), self.soon];
         self.requests.len() + self.calls.len() + others.iter().filter(|is| **is).count()
@@ -51,7 +51,7 @@ impl Plan {
             || self.calls.iter().any(|(_, fate)| fate.freezes())
     }
 
-    /// The plans with one fault less.
+    /// Returns the plans with one fault less.
     pub(super) fn smaller(&self) -> Vec<Self> {
         let requests = (0..self.requests.len()).map(|at| {
             let mut plan = self.clone();
@@ -69,7 +69,7 @@ impl Plan {
         requests.chain(calls).chain(two).chain(cancel).chain(soon).collect()
     }
 
-    /// The faults that such a play did not come to.
+    /// Returns the faults that a play with this many requests and calls did not reach.
     pub(super) fn unreached(&self, sent: Counted) -> Self {
         let Counted { requests, calls } = sent;
         Self {
@@ -80,8 +80,8 @@ impl Plan {
         }
     }
 
-    /// One fault at any place, each interleaving of two callers, and a cancel at any place, also
-    /// with any call that is late.
+    /// Returns plans with one fault at any place, with each interleaving of two callers, and with a
+    /// cancellation at any place. The cancellations are also combined with each late call.
     pub(super) fn each(places: &Places, cancels: bool) -> Vec<Self> {
         let mut plans = vec![Self::default()];
         for &at in &places.requests {
@@ -96,7 +96,7 @@ impl Plan {
         if cancels {
             let cancelled = |&at: &usize| Self { cancel: Some(at), ..Self::default() };
             plans.extend(places.requests.iter().map(cancelled));
-            // A cancel finds nothing of a call that is still to come.
+            // These plans cancel while the effect of a late call has not taken place.
             plans.extend(places.requests.iter().map(cancelled).flat_map(|plan| {
                 places.calls.iter().map(move |&at| plan.clone().with_call(at, CallFate::Late))
             }));
@@ -104,16 +104,16 @@ impl Plan {
         plans
     }
 
-    /// One call that is declined, at any place.
+    /// Returns plans with one declined call, at any place.
     pub(super) fn each_declined(places: &Places) -> impl Iterator<Item = Self> {
         places.calls.iter().map(|&at| Self::default().with_call(at, CallFate::Declined))
     }
 
-    /// Several faults by chance.
+    /// Returns a plan with several random faults.
     pub(super) fn random(seed: u64, places: &Places, cancels: bool) -> Self {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut plan = Self::default();
-        // Also where only a play with faults comes.
+        // The place may be a request or call that only a play with faults reaches.
         let place = |places: &[usize], answered: usize, more: usize, rng: &mut fastrand::Rng| {
             let at = rng.usize(0..places.len() + more);
             places.get(at).copied().unwrap_or_else(|| answered + 1 + at - places.len())
@@ -149,7 +149,7 @@ impl fmt::Display for Plan {
     }
 }
 
-/// A text is no plan.
+/// The text is not a valid plan.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is no fault of a plan; a plan looks like d3=ReplyLost,c1=DiesAfter,two=7,cancel=4,soon; requests (d) take {requests:?}, calls (c) {calls:?} and Declined",

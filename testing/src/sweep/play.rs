@@ -1,4 +1,4 @@
-//! Playing a plan: the callers, the faults, time that passes, and the check.
+//! Plays a plan: the callers, the faults, the passage of time, and the check.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -18,8 +18,8 @@ use crate::faults::FROZEN;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
-/// The pauses after which everybody comes again: four days in all, which is longer than a workflow
-/// is retried.
+/// The pauses before the callers repeat their requests: four days in all, which is longer than a
+/// workflow is retried.
 const PAUSES: [Duration; 12] = [
     MINUTE,
     Duration::from_secs(10 * 60),
@@ -37,22 +37,22 @@ const PAUSES: [Duration; 12] = [
 
 const ENDLESS: &str = "it does not come to an end: it waits for something that nobody does";
 
-/// What came of a play.
+/// The result of a play.
 #[derive(Debug, Default)]
 pub(super) struct Played {
     pub(super) wrong: Vec<String>,
     pub(super) trace: Vec<String>,
-    /// The requests and calls that are worth a fault: all until the first final answer, and what
-    /// goes on after it.
+    /// The requests and calls that get a fault: all until the first final answer, and the
+    /// background work after it.
     pub(super) places: Places,
-    /// All of them, to the end.
+    /// The number of all requests and calls.
     pub(super) sent: Counted,
-    /// Whether there was a final answer in the end.
+    /// Whether there was a final answer at the end.
     pub(super) is_answered: bool,
 }
 
 impl Played {
-    /// Why a play without faults says nothing about those with faults.
+    /// Returns the reason why a play without faults is no basis for plays with faults.
     pub(super) fn proves_nothing(&self) -> Option<&'static str> {
         if !self.wrong.is_empty() {
             return None;
@@ -66,7 +66,7 @@ impl Played {
     }
 }
 
-/// Play a plan from the beginning, in a world of its own.
+/// Plays a plan from the beginning, in its own world.
 pub(super) fn play<S: Subject>(sweep: &Sweep<S>, plan: &Plan) -> Played {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let (runtime, database) = match (runtime, Database::memory()) {
@@ -84,7 +84,7 @@ pub(super) fn play<S: Subject>(sweep: &Sweep<S>, plan: &Plan) -> Played {
     let subject = (sweep.make)();
     let play = Play { subject: &subject, good: world, plan };
     let played = std::panic::catch_unwind(AssertUnwindSafe(|| runtime.block_on(play.play())));
-    // What was spawned ends here, and not in the next play.
+    // Ends the spawned tasks here, so that they do not run in the next play.
     drop(runtime);
     let mut played = played.unwrap_or_else(|panic| {
         let wrong = format!("it panicked: {}", text_of(&*panic));
@@ -99,7 +99,7 @@ fn text_of(panic: &(dyn Any + Send)) -> String {
     text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("without a word").to_owned()
 }
 
-/// The pauses after the answer: four days as well.
+/// The pauses after the answer: four days in all.
 const AFTERWARDS: [Duration; 8] = [
     MINUTE,
     Duration::from_secs(10 * 60),
@@ -110,9 +110,9 @@ const AFTERWARDS: [Duration; 8] = [
     Duration::from_secs(24 * 3600),
     Duration::from_secs(32 * 3600),
 ];
-/// What is late arrives after the answer, and at the latest after this.
+/// A late request or call arrives after the answer, and at the latest after this time.
 const LATEST: TimeDelta = TimeDelta::hours(12);
-/// More time than any play takes that comes to an end.
+/// The limit of time. A play that takes longer does not end.
 const MOST_TIME: Duration = Duration::from_secs(10 * 24 * 3600);
 
 struct Play<'a, S> {
@@ -123,7 +123,7 @@ struct Play<'a, S> {
 }
 
 impl<S: Subject> Play<'_, S> {
-    /// The play, with an operator beside it who cancels when the plan says so.
+    /// Runs the play, concurrently with an operator who cancels when the plan requests it.
     async fn play(self) -> Played {
         let operator = async {
             loop {
@@ -150,26 +150,26 @@ impl<S: Subject> Play<'_, S> {
         self.subject.prepare(&self.good).await;
         let mut told = self.callers().await;
         let mut last = None;
-        // Everybody comes again until there is an answer.
+        // The callers repeat their request until there is an answer.
         let begun = self.good.shared.now();
         for pause in PAUSES {
             if last.is_some() {
                 break;
             }
             last = self.come_again(pause).await;
-            // No network keeps anything for as long as a provider remembers keys.
+            // A network does not delay a request for as long as a provider remembers keys.
             if self.good.shared.now() - begun > LATEST {
                 self.good.shared.deliver(true);
             }
         }
         played.places = Places::until(self.good.shared.state().counted());
-        // What is late comes after it, and time goes on.
+        // Late requests and calls arrive after the answer. Then time passes.
         self.good.shared.deliver(true);
         let (mut former, mut waited, mut is_quiet) = (Vec::new(), Duration::ZERO, false);
         for (number, pause) in AFTERWARDS.into_iter().enumerate() {
             waited += pause;
-            // Nothing goes on that these rounds would miss; the last two see what is due after
-            // days.
+            // After a quiet round, the next rounds are skipped because they would repeat it. The
+            // last two rounds find work that is due after days.
             if is_quiet && number + 2 < AFTERWARDS.len() {
                 continue;
             }
@@ -179,7 +179,8 @@ impl<S: Subject> Play<'_, S> {
             let (after, _) = self.so_far();
             let mut state = self.good.shared.state();
             let round = state.asked_since(seen);
-            // One that asks the same again and hears the same is the same place.
+            // A round with the same requests and replies as the former round needs no faults of its
+            // own.
             is_quiet = round == former;
             if is_quiet {
                 state.trace.truncate(seen);
@@ -191,7 +192,7 @@ impl<S: Subject> Play<'_, S> {
         }
         let again = self.subject.ask(&self.good).await;
         told.extend(last);
-        // A final answer stays: another one is wrong, and so is none.
+        // A final answer stays: a later answer that differs, or a missing answer, is wrong.
         for told in told.iter().filter(|told| Some(*told) != again.as_ref()) {
             let later =
                 again.as_ref().map_or("that there is no answer".to_owned(), |again| format!("{again:?}"));
@@ -203,8 +204,8 @@ impl<S: Subject> Play<'_, S> {
         played
     }
 
-    /// The callers, one or two, and what goes on while a process is suspended. Returns what they
-    /// were told.
+    /// Runs one or two callers, and the other clients while a process is suspended. Returns their
+    /// answers.
     async fn callers(&self) -> Vec<String> {
         let caller = async |name: &str| {
             let world = self.good.process(name, true);
@@ -230,14 +231,14 @@ impl<S: Subject> Play<'_, S> {
         told.into_iter().flatten().collect()
     }
 
-    /// How much was sent, and the length of the trace.
+    /// Returns the number of requests and calls, and the length of the trace.
     fn so_far(&self) -> (Counted, usize) {
         let state = self.good.shared.state();
         (state.counted(), state.trace.len())
     }
 
-    /// After a pause, the completer runs and the caller comes again, in processes that may have
-    /// faults.
+    /// After a pause, the completer runs and the caller repeats its request, in processes that may
+    /// have faults.
     async fn come_again(&self, pause: Duration) -> Option<String> {
         self.complete(pause).await;
         let client = self.good.process("client", true);
@@ -246,7 +247,7 @@ impl<S: Subject> Play<'_, S> {
         told
     }
 
-    /// After a pause, what goes on by itself does so, in a process that may have faults.
+    /// After a pause, runs the background work in a process that may have faults.
     async fn complete(&self, pause: Duration) {
         tokio::time::sleep(pause).await;
         let world = self.good.process("completer", true);

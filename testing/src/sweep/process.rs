@@ -34,20 +34,20 @@ impl Process {
         self.is_dead.load(Ordering::SeqCst)
     }
 
-    /// It dies here.
+    /// Ends this process.
     pub(super) async fn die<T>(&self) -> T {
         self.is_dead.store(true, Ordering::SeqCst);
         self.died.notify_waiters();
         std::future::pending().await
     }
 
-    /// Nothing of it runs for a while.
+    /// Suspends this process.
     pub(super) async fn freeze(&self) {
         self.freezes.store(true, Ordering::SeqCst);
         tokio::task::yield_now().await;
     }
 
-    /// Runs it until its work is done or it dies. What it has spawned is cut off at its next
+    /// Runs the process until its work is done or it dies. A spawned task stops at its next
     /// request.
     pub(super) async fn live<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let (mut died, mut work) = (pin!(self.died.notified()), pin!(work));

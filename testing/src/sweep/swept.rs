@@ -1,10 +1,10 @@
-//! What a sweep found.
+//! The results of a sweep.
 
 use std::fmt;
 
 use super::plan::Plan;
 
-/// What a sweep found. Nothing is reported until you look: see
+/// The results of a sweep. To report failures, call
 /// [`expect_nothing_wrong`](Self::expect_nothing_wrong).
 #[derive(Debug, Default)]
 pub struct Swept {
@@ -12,7 +12,7 @@ pub struct Swept {
     pub(super) found: Vec<Found>,
 }
 
-/// A play in which something was wrong.
+/// A play that failed.
 #[derive(Debug, Clone)]
 pub struct Found {
     pub(super) plan: Plan,
@@ -21,23 +21,23 @@ pub struct Found {
 }
 
 impl Swept {
-    /// How many plans were played.
+    /// Returns the number of plans that were played.
     #[must_use]
     pub const fn plans(&self) -> usize {
         self.plans
     }
 
-    /// The plays in which something was wrong, those with the fewest faults first.
+    /// Returns the plays that failed, those with the fewest faults first.
     #[must_use]
     pub fn found(&self) -> &[Found] {
         &self.found
     }
 
-    /// Panic with the shortest play in which something was wrong, and how to play it again.
+    /// Panics with the shortest play that failed, and how to play it again.
     ///
     /// # Panics
     ///
-    /// If something was wrong.
+    /// A play failed.
     #[allow(clippy::panic, reason = "it is an assertion")]
     pub fn expect_nothing_wrong(self) -> Self {
         assert!(self.plans > 0, "no plan was played");
@@ -56,19 +56,19 @@ impl Swept {
 }
 
 impl Found {
-    /// What was wrong.
+    /// Returns the errors that the check or the sweep found.
     #[must_use]
     pub fn wrong(&self) -> &[String] {
         &self.wrong
     }
 
-    /// The faults of the play.
+    /// Returns the faults of the play.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// What happened, a line each.
+    /// Returns the trace, one line per event.
     #[must_use]
     pub fn trace(&self) -> &[String] {
         &self.trace

@@ -1,4 +1,4 @@
-//! The SDK's way to the engine of a play.
+//! The HTTP client of the SDK that reaches the engine of a play.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -21,7 +21,7 @@ use crate::embedded::client_over;
 pub(super) fn client(world: &World) -> Client {
     let wire = Wire { shared: Arc::clone(&world.shared), process: Arc::downgrade(&world.process) };
     let client = client_over(http_client_fn(move |_, _| SharedHttpConnector::new(wire.clone())));
-    // The SDK's pauses are by chance, and a plan is played the same each time.
+    // The SDK's pauses are random. Without pauses, each play of a plan sends the same requests.
     let retries = RetryConfig::standard().with_max_backoff(Duration::ZERO);
     Client::from_conf(client.config().to_builder().retry_config(retries).build())
 }
@@ -43,7 +43,7 @@ impl HttpConnector for Wire {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         let Self { shared, process } = self.clone();
         HttpConnectorFuture::new(async move {
-            // What a process has spawned ends with it.
+            // If the process has ended, its spawned tasks stop here.
             let Some(process) = process.upgrade() else { return std::future::pending().await };
             let world = World { shared, process };
             let target = request.headers().get("x-amz-target").unwrap_or_default();
@@ -55,7 +55,7 @@ impl HttpConnector for Wire {
     }
 }
 
-/// A request in a line: what it does, and to which item.
+/// Returns a request as one line: its operation and its item.
 pub(super) fn shown(operation: &str, body: &[u8]) -> String {
     let request: Value = serde_json::from_slice(body).unwrap_or_default();
     match operation {
@@ -76,7 +76,7 @@ pub(super) fn shown(operation: &str, body: &[u8]) -> String {
     }
 }
 
-/// The keys of an item, and its state.
+/// Returns the keys of an item, and its state.
 fn item(item: &Value) -> String {
     let names = ["lockToken", "workflow", "item", "id", "pk", "sk", "status", "state"];
     let texts = names.iter().filter_map(|name| item[*name]["S"].as_str());

@@ -1,5 +1,4 @@
-//! The world of one play: an engine, a clock, a provider with books, and what goes wrong between
-//! them.
+//! The world of one play: an engine, a clock, a provider with records, and the faults between them.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,11 +20,11 @@ use crate::{CallFate, Database, Fate, NumberedIds, PausedClock, Provider, Reply}
 
 /// How long a caller waits for a reply that does not arrive.
 const SILENCE: Duration = Duration::from_secs(3);
-/// More requests than any play has that comes to an end.
+/// The limit of requests. A play with more requests does not end.
 const MOST_REQUESTS: usize = 20_000;
 
-/// The world as one process sees it: DynamoDB, the clock, and what it calls. Clones are the same
-/// process.
+/// The world as one process sees it: DynamoDB, the clock, and the services that it calls. Clones
+/// are the same process.
 #[derive(Clone)]
 pub struct World {
     pub(super) shared: Arc<Shared>,
@@ -38,13 +37,13 @@ impl fmt::Debug for World {
     }
 }
 
-/// What the processes of a play share.
+/// The state that the processes of a play share.
 pub(super) struct Shared {
     state: Mutex<State>,
     clock: PausedClock,
     ids: Arc<NumberedIds>,
     books: Arc<Mutex<Books>>,
-    /// An operator is to cancel, and has.
+    /// Notifies the operator to cancel. `cancelled` reports that the cancellation is done.
     pub(super) cancel: Notify,
     pub(super) cancelled: Notify,
 }
@@ -60,34 +59,34 @@ pub(super) struct State {
     cancelled: bool,
 }
 
-/// What arrives later.
+/// A late request or call.
 enum Late {
     Request(String, Vec<u8>),
     Call(String, Box<dyn FnOnce() + Send>),
 }
 
 impl World {
-    /// The client of DynamoDB that this process uses. Make your own clients, lockers and services
+    /// Returns the client of DynamoDB for this process. Make your own clients, lockers and services
     /// from it.
     #[must_use]
     pub fn dynamodb(&self) -> Client {
         self.process.client.get_or_init(|| wire::client(self)).clone()
     }
 
-    /// The clock of the play. Time passes only while everybody waits. Take all times from it, such
-    /// as the deadline of a Lambda invocation that your handler is given.
+    /// Returns the clock of the play. Time passes only while all tasks wait. Read all times from
+    /// it, such as the deadline of a Lambda invocation that your handler receives.
     #[must_use]
     pub fn clock(&self) -> Arc<dyn Clock> {
         Arc::new(self.shared.clock)
     }
 
-    /// Ids that are the same each time a plan is played.
+    /// Returns ids that are the same each time a plan is played.
     #[must_use]
     pub fn ids(&self) -> Arc<dyn Ids> {
         Arc::clone(&self.shared.ids) as _
     }
 
-    /// The default settings, with this process as the owner.
+    /// Returns the default settings, with this process as the owner.
     #[must_use]
     pub fn settings(&self) -> Settings {
         let mut settings = Settings::default();
@@ -95,29 +94,30 @@ impl World {
         settings
     }
 
-    /// A builder for a locker of this process, with its client, clock, ids and settings.
+    /// Returns a builder for a locker of this process, with its client, clock, ids and settings.
     #[must_use]
     pub fn locker(&self, table: &str) -> LockerBuilder {
         let builder = Locker::builder(&self.dynamodb(), table).settings(self.settings());
         builder.with_clock(self.clock()).with_ids(self.ids())
     }
 
-    /// A builder for the workflows of this process, with its client, clock, ids and settings.
+    /// Returns a builder for the workflows of this process, with its client, clock, ids and
+    /// settings.
     #[must_use]
     pub fn workflows(&self, table: &str) -> workflow::Builder {
         let builder = Workflows::builder(&self.dynamodb(), table).settings(self.settings());
         builder.with_clock(self.clock()).with_ids(self.ids())
     }
 
-    /// The provider, as this process reaches it.
+    /// Returns the provider, reached through the calls of this process.
     #[must_use]
     pub fn provider(&self) -> Provider {
         let books = Arc::clone(&self.shared.books);
         Provider::with_line(books, Arc::new(self.clone()), self.clock())
     }
 
-    /// Call something other than DynamoDB: `effect` is what happens there, at once or later, or not
-    /// at all.
+    /// Makes a call to a service other than DynamoDB. `effect` is its effect at the service: it
+    /// runs at once, later, or never.
     ///
     /// # Errors
     ///
@@ -156,12 +156,13 @@ impl World {
         fate.heard(what, came_to)
     }
 
-    /// The same world for another process.
+    /// Returns the same world for another process.
     pub(super) fn process(&self, name: impl Into<String>, is_faulty: bool) -> Self {
         Self { shared: Arc::clone(&self.shared), process: Arc::new(Process::new(name, is_faulty)) }
     }
 
-    /// A request to DynamoDB, what becomes of it, and the reply if DynamoDB was asked.
+    /// Sends a request to DynamoDB. Returns its fate, and the reply if the request reached
+    /// DynamoDB.
     pub(super) async fn request(&self, operation: &str, body: &[u8]) -> (Fate, Option<Reply>) {
         let Self { shared, process } = self;
         self.stand_still_if_dead().await;
@@ -203,7 +204,7 @@ impl World {
         (fate, reply)
     }
 
-    /// What a process has spawned may be polled after its death.
+    /// Stops a spawned task of a dead process, which may be polled after the death.
     async fn stand_still_if_dead(&self) {
         if self.process.is_dead() {
             std::future::pending::<()>().await;
@@ -238,7 +239,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A line of the trace that is no request.
+    /// Adds a line to the trace that has no number of a request or call.
     pub(super) fn say(&self, line: String) {
         self.state().trace.push(line);
     }
@@ -247,7 +248,7 @@ impl Shared {
         self.clock.now()
     }
 
-    /// Deliver what is late: what is due, or all. Returns how much.
+    /// Delivers the late requests and calls that are due, or all of them. Returns their number.
     pub(super) fn deliver(&self, all: bool) -> usize {
         let due = self.state().due(all);
         let delivered = due.len();
@@ -257,7 +258,7 @@ impl Shared {
                     let reply = self.state().database.ask(&operation, &body);
                     format!("{} {}", wire::shown(&operation, &body), reply.shown())
                 }
-                // Its effect may look at the books, so nothing is locked here.
+                // The effect may read the records, so no lock is held here.
                 Late::Call(what, effect) => {
                     effect();
                     what
@@ -285,20 +286,21 @@ impl State {
         Counted { requests: self.requests, calls: self.calls }
     }
 
-    /// What was asked since this line of the trace, without its numbers.
+    /// Returns the requests and calls since this line of the trace, without their numbers.
     pub(super) fn asked_since(&self, line: usize) -> Vec<String> {
         let lines = self.trace.iter().skip(line);
         lines.map(|line| line.split_once(' ').map_or("", |(_, what)| what).to_owned()).collect()
     }
 
-    /// Whether an operator cancels now.
+    /// Whether the operator cancels now.
     fn cancels(&mut self) -> bool {
         let cancels = !self.cancelled && self.plan.cancel.is_some_and(|at| at <= self.requests);
         self.cancelled |= cancels;
         cancels
     }
 
-    /// How long a request waits, so that those of two callers come in another order with each seed.
+    /// Returns the pause before a request. Each seed results in another order of the requests of
+    /// two callers.
     fn pause(&self) -> Duration {
         let Some(seed) = self.plan.two else { return Duration::ZERO };
         let mut rng = fastrand::Rng::with_seed(seed.wrapping_mul(1000).wrapping_add(self.requests as u64));
@@ -309,8 +311,8 @@ impl State {
         if self.plan.soon { self.requests + 3 } else { usize::MAX }
     }
 
-    /// A line of the trace, with the number that a plan has for it. Others may have asked since it
-    /// was given.
+    /// Adds a line to the trace. `count` is the number that a plan uses for it. The line can appear
+    /// after lines with higher numbers.
     fn note(
         &mut self,
         it: &Process,
@@ -324,7 +326,7 @@ impl State {
         self.trace.push(format!("{number}{}: {verb} {what}{fate}", it.name));
     }
 
-    /// What is late and due, or all of it.
+    /// Takes the late requests and calls that are due, or all of them.
     fn due(&mut self, all: bool) -> Vec<Late> {
         let now = self.requests;
         let (due, waits): (Vec<_>, Vec<_>) =
