@@ -1,31 +1,32 @@
 //! An SDK client suited to a Lambda function: one TLS stack, few dependencies, no lookup of
 //! credentials.
 //!
-//! What [`lambda`] sets, and why:
+//! The settings of [`lambda`], and the reasons:
 //!
 //! | setting | instead of | saves | gives up |
 //! |---|---|---|---|
 //! | region and credentials from the environment | the chain of `aws-config` | its SDKs for STS and SSO, about 1 MB, and 0.4 ms | assumed roles, profiles |
-//! | rustls with ring | aws-lc, the SDK's default | 38 ms of CPU at the first connection, which gathers entropy from jitter in the processor's timing; half a second at 128 MB of memory; and 2 MB | that second source of entropy: ring uses what the kernel provides; no FIPS |
+//! | rustls with ring | aws-lc, the SDK's default | 38 ms of CPU at the first connection, which gathers entropy from jitter in the processor's timing; half a second at 128 MB of memory; and 2 MB | that second source of entropy: ring uses the entropy of the kernel; no FIPS |
 //! | one attempt for each request | the SDK's three | nothing; see below | retries of your own calls through this client |
 //! | a connect timeout of 1 second | 3.1 seconds | a second TLS handshake: connections are shared only between clients with equal timeouts, and a [`Locker`](crate::Locker) uses 1 second | tolerance of a slow network |
 //! | a fixed behaviour version | the latest | changed behaviour when the SDK is updated | new defaults, until this library adopts them |
 //!
-//! A [`Locker`](crate::Locker) derives a client from the one that it is given: the same HTTP
-//! client, credentials and endpoint; one attempt for each request, since it retries itself; the
-//! timeouts of its [`Settings`](crate::Settings); and no protection against stalled streams, since
-//! a timeout ends the whole attempt, including its body. Your own calls keep that protection.
+//! A [`Locker`](crate::Locker) derives its own client from this client. The derived client has the
+//! same HTTP client, credentials and endpoint. It makes one attempt for each request, since the
+//! locker retries itself. It has the timeouts of the locker's [`Settings`](crate::Settings). It has
+//! no protection against stalled streams, since a timeout ends the whole attempt, including its
+//! body. Your own calls keep that protection.
 //!
-//! What you can do yourself:
+//! Further savings:
 //!
 //! - Use a runtime of one thread (`#[tokio::main(flavor = "current_thread")]`): a function handles
 //!   one event at a time, and waking another thread is a large part of the cost of a call.
 //! - Load fewer root certificates. They are read and parsed when the client is made. A file is
-//!   cheaper than a directory, and a short file cheaper still: set the variable `SSL_CERT_FILE` to
-//!   a file, such as the system's bundle. A file of your own has to contain the roots that AWS uses
+//!   cheaper than a directory, and a short file is cheaper still: set the variable `SSL_CERT_FILE`
+//!   to a file, such as the system's bundle. A custom file has to contain the roots that AWS uses
 //!   now and later, so it needs maintenance.
 //! - Make the client once, outside the handler: Lambda gives a function a whole processor during
-//!   initialisation, whatever its memory.
+//!   initialisation, at any memory size.
 //!
 //! For figures and how they were measured, see `docs/performance.md`.
 //!
@@ -59,10 +60,10 @@ pub fn lambda() -> Result<Client, InvalidArgument> {
     from_variables(variable)
 }
 
-/// The configuration of [`lambda`], for clients of other services, such as those that messages are
-/// sent to.
+/// Returns the configuration of [`lambda`] for clients of other services, such as the targets of
+/// messages.
 ///
-/// It reads the same variables, but `AWS_ENDPOINT_URL_DYNAMODB`. Clients that are made from one
+/// It reads the same variables, except `AWS_ENDPOINT_URL_DYNAMODB`. Clients that are made from one
 /// configuration share its connections to one host.
 ///
 /// # Errors
@@ -128,7 +129,7 @@ mod tests {
         let client = from_variables(|name| Some(format!("{name}-1"))).unwrap();
         let timeouts = client.config().timeout_config().unwrap();
         assert_eq!(timeouts.connect_timeout(), Some(crate::Settings::default().attempt_timeout));
-        // A different read timeout would separate them, too.
+        // A different read timeout would separate them as well.
         assert_eq!(timeouts.read_timeout(), None);
     }
 

@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 
 /// A source of the current time.
 ///
-/// It determines stored times and what is overdue or expired. Pauses and timeouts use tokio's
-/// clock, which a test can pause.
+/// It determines stored times, due times and expiry. Pauses and timeouts use tokio's clock, which a
+/// test can pause.
 pub trait Clock: fmt::Debug + Send + Sync {
     /// The time now.
     fn now(&self) -> DateTime<Utc>;

@@ -13,7 +13,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a call has no answer, and what to do next.
 ///
-/// | error | what happened | what to do |
+/// | error | what it means | what to do |
 /// |---|---|---|
 /// | [`Invalid`](Self::Invalid) | nothing was sent | correct the call |
 /// | [`Expired`](Self::Expired) | nothing was sent | call again with more time |
@@ -47,7 +47,7 @@ pub enum Error {
     /// credentials or a refused signature, the call has retried while it had time.
     #[error("could not {verb}: {advice}")]
     Denied {
-        /// What was tried.
+        /// The operation that was tried.
         verb: &'static str,
         /// DynamoDB's error code, such as `ResourceNotFoundException`, if it answered.
         code: Option<String>,
@@ -59,7 +59,7 @@ pub enum Error {
     /// The deadline that the caller gave had passed before anything was sent.
     #[error("could not {verb}: the deadline has passed; nothing was sent, call again with more time")]
     Expired {
-        /// What was tried.
+        /// The operation that was tried.
         verb: &'static str,
     },
     /// DynamoDB could not be reached or was too busy, and no token or workflow was changed.
@@ -67,11 +67,11 @@ pub enum Error {
         "could not {verb}: DynamoDB was out of reach or too busy; no token or workflow was changed, try again later: tries={tries}"
     )]
     Unavailable {
-        /// What was tried.
+        /// The operation that was tried.
         verb: &'static str,
         /// Requests made.
         tries: u32,
-        /// What the last one said.
+        /// The error of the last request.
         source: BoxError,
     },
     /// Other callers changed the token or the workflow under every attempt of this call. DynamoDB
@@ -80,7 +80,7 @@ pub enum Error {
         "could not {verb}: other callers changed it under each of {tries} attempts; this call changed nothing, try again"
     )]
     Contended {
-        /// What was tried.
+        /// The operation that was tried.
         verb: &'static str,
         /// Attempts made.
         tries: u32,
@@ -92,7 +92,7 @@ pub enum Error {
         "could not {verb}: the workflow was finished and has been deleted, or the reaper is deleting it; nothing was changed; try again, and if this stays, the reaper was cut short: run `locker reap`, or wait for its next run"
     )]
     Gone {
-        /// What was tried.
+        /// The operation that was tried.
         verb: &'static str,
     },
     /// The workflow was deleted while this call ran it: another driver or an operator had ended it.
@@ -101,7 +101,7 @@ pub enum Error {
         "could not {verb}: the workflow had ended and was deleted while this call ran it; this call may have done steps of it, and no record of them is left"
     )]
     Deleted {
-        /// What was tried.
+        /// The operation that was tried.
         verb: &'static str,
     },
     /// The table was created and cannot be used yet.
@@ -115,18 +115,18 @@ pub enum Error {
         "could not {verb} for certain: no clear reply before the deadline; it may or may not have been applied, so assume neither: tries={tries}"
     )]
     Unknown {
-        /// What was tried.
+        /// The operation that was tried.
         verb: &'static str,
         /// Requests made.
         tries: u32,
-        /// What the last one said.
+        /// The error of the last request.
         source: BoxError,
     },
     /// This attempt no longer owns the token: it was taken over, ended by an operator, or deleted.
     /// Nothing was changed.
     #[error("could not {verb}: this attempt no longer owns the token; nothing was changed")]
     LostOwnership {
-        /// What was tried.
+        /// The operation that was tried.
         verb: &'static str,
         /// The token as it is now; `None` if it does not exist, or the engine did not return it.
         record: Option<Box<Record>>,
@@ -192,8 +192,8 @@ impl Error {
         if written { self.unsure() } else { self }
     }
 
-    /// The same error of a call that may have written something before: none may then say that
-    /// nothing was changed.
+    /// Returns the error of a call that may have written before. If the error means that nothing
+    /// was changed, returns [`Error::Unknown`] instead.
     pub(crate) fn unsure(self) -> Self {
         match self {
             Self::Unavailable { verb, tries, source } => Self::Unknown { verb, tries, source },

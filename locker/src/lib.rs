@@ -34,7 +34,7 @@
 //! # Main types
 //!
 //! - A [`Locker`] combines a table, a client and [`Settings`]. Create one per process.
-//! - A [`Key`] names what is done once. [`Locker::token`] creates a [`BeginBuilder`] from it, which
+//! - A [`Key`] identifies the work. [`Locker::token`] creates a [`BeginBuilder`] from it, which
 //!   takes the options.
 //! - [`BeginBuilder::begin`] tries to acquire the token and returns a [`Begun`];
 //!   [`BeginBuilder::run`] begins, does the work and ends.
@@ -72,13 +72,13 @@
 //! # }
 //! ```
 //!
-//! # What a failure means
+//! # Classes of failures
 //!
-//! Only your code knows what a failure of the work means. Implement [`Classify`] for your error
-//! type, or wrap the error in a [`Failure`]. If you cannot be sure that nothing happened, use
+//! Only your code can classify a failure of the work. Implement [`Classify`] for your error type,
+//! or wrap the error in a [`Failure`]. If you cannot be sure that nothing happened, use
 //! [`Class::InDoubt`].
 //!
-//! | class | what happened | what happens to the token |
+//! | class | the work | the token |
 //! |---|---|---|
 //! | [`Class::Transient`] | nothing | released; another caller may try again |
 //! | [`Class::Permanent`] | the work failed permanently | ended, with the failure as its answer |
@@ -144,7 +144,7 @@
 //!
 //! # Crash windows
 //!
-//! What remains if the process dies:
+//! The state after the process dies:
 //!
 //! - Between begin and end: the token stays in progress, no caller repeats the work unless it chose
 //!   to take over, and the token is listed once it is overdue.

@@ -1,5 +1,5 @@
-//! What operators do about messages: each is one transaction with its audit record, and depends on
-//! what was shown.
+//! Acts of operators on messages. Each act is one transaction with its audit record, and is
+//! conditional on the message that the operator read.
 
 use crate::core::answer;
 use crate::core::argument::InvalidArgument;
@@ -19,12 +19,14 @@ use crate::store::{Action, message_item, receipt_item, replaced_item, workflow_a
 use crate::workflow::{Message, Workflows};
 
 impl Workflows {
-    /// Have a dead message sent again, or handled again by the consumer that received it, under the
-    /// same id: a receiver that remembers ids takes it once. It waits for those before it in its
-    /// subject or group that are dead, and those behind it wait for it.
+    /// Sends a dead message again, or lets the consumer that received it process it again.
     ///
-    /// While [code that decides](crate::dead_letters::DeadLetters) has it, no act on it is
-    /// possible.
+    /// The message keeps its id, so a receiver that remembers ids processes it once. It waits for
+    /// earlier dead messages of its subject or group, and later messages of its subject or group
+    /// wait for it.
+    ///
+    /// While [code that decides](crate::dead_letters::DeadLetters) holds the message, no act on it
+    /// is possible.
     ///
     /// # Errors
     ///
@@ -39,8 +41,10 @@ impl Workflows {
         self.redrive_as(seen, operator, false).await
     }
 
-    /// Set a dead message aside, and keep it: it is in no count and no list of what is dead, and
-    /// holds nothing up. [`restore`](Self::restore) takes it back. A message whose body is [in its
+    /// Archives a dead message: the table keeps it, but it is not counted or listed as dead, and
+    /// blocks no other message.
+    ///
+    /// [`restore`](Self::restore) reverses this. A message whose body is [in its
     /// queue](Message::body_at) cannot be archived.
     ///
     /// # Errors
@@ -56,8 +60,8 @@ impl Workflows {
         self.archive_as(seen, operator, false).await
     }
 
-    /// Take an archived message back: it is dead again, at its place, and holds up those of its
-    /// subject behind it.
+    /// Restores an archived message: it is dead again, at its place, and blocks the later messages
+    /// of its subject.
     ///
     /// # Errors
     ///
@@ -70,8 +74,8 @@ impl Workflows {
         self.simple_act(seen, Resolution::Restored, |by| LetterAct::Restore { by }, operator, false).await
     }
 
-    /// Write a note on a dead or archived message: the operator's reason stands beside it until the
-    /// next act.
+    /// Writes a note on a dead or archived message. The message shows the operator's reason until
+    /// the next act.
     ///
     /// # Errors
     ///
@@ -121,9 +125,11 @@ impl Workflows {
         self.write_act(message, deed, |by| LetterAct::Correct { by, body }, operator, false).await
     }
 
-    /// Delete a dead or archived message. It is not sent or handled any more, but an attempt whose
-    /// response was lost may have arrived, and a handler that ended without a word may have done a
-    /// part. It holds nothing up any more. The audit record stays.
+    /// Deletes a dead or archived message.
+    ///
+    /// It is not sent or processed any more, and blocks no other message. But an attempt whose
+    /// response was lost may have arrived, and a handler that crashed may have done a part. The
+    /// audit record stays.
     ///
     /// If its consumer receives a copy later, the result is
     /// [`Duplicate`](crate::inbox::Received::Duplicate), for the
@@ -136,8 +142,8 @@ impl Workflows {
     /// # Cost
     ///
     /// 1 transaction of the message and an audit record: 2 write units for each KB of either, and 2
-    /// for the index. Of a received one, 1 read, 1 read unit, and 2 write units for what is
-    /// remembered of it.
+    /// for the index. For a received message also 1 read, 1 read unit, and 2 write units for its
+    /// remembered id.
     pub async fn discard(&self, seen: &Message, operator: &Operator) -> Result<Intervened, Error> {
         self.discard_as(seen, operator, false).await
     }

@@ -25,14 +25,14 @@ const LEASE: Duration = Duration::from_secs(15 * 60);
 /// The time for the writes around a decision.
 const AFTER_DECISION: Duration = Duration::from_secs(60);
 
-/// Deals with dead messages in code: compensates what they were for, and then lets them go.
+/// Processes dead messages in code: compensates them, and then deletes, redrives or archives them.
 ///
-/// Run it on a schedule, such as beside a relay. Your code is given each dead message that it is
-/// [for](Self::only), to be sent or received, and decides. What needs an operator it
-/// [leaves](Decision::Leave).
+/// Run it on a schedule, such as next to a relay. Your code receives each dead message that
+/// [`only`](Self::only) selects, sent or received, and decides. It [leaves](Decision::Leave) a
+/// message that needs an operator.
 ///
-/// While your code decides, it holds the message: an operator cannot have it handled in the middle
-/// of its compensation, and no other run is given it.
+/// While your code decides, it holds the message: an operator cannot redrive it during its
+/// compensation, and no other run receives it.
 ///
 /// ```
 /// use locker::Operator;
@@ -73,7 +73,7 @@ impl fmt::Debug for DeadLetters {
     }
 }
 
-/// What becomes of a dead message.
+/// The decision about a dead message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Decision {
@@ -100,7 +100,7 @@ pub struct DeadLetterReport {
     pub archived: usize,
     /// Messages that were discarded.
     pub discarded: usize,
-    /// Messages that were left for an operator, and those that it was not for.
+    /// Messages that were left for an operator, and messages that were not selected.
     pub left: usize,
     /// Messages that another run holds or may hold soon: half of the hold of this run was over
     /// before your code decided, or your code did not decide in 15 minutes.
@@ -108,8 +108,8 @@ pub struct DeadLetterReport {
     /// Messages whose item cannot be read, and those about which your code panicked. They stay
     /// dead.
     pub failed: usize,
-    /// Messages that were changed meanwhile. They are decided about by the next run, if they are
-    /// dead then.
+    /// Messages that changed between the listing and the read. The next run decides about them if
+    /// they are dead then.
     pub changed: usize,
 }
 
@@ -145,16 +145,16 @@ impl DeadLetters {
         self
     }
 
-    /// Decide about each dead message. Subjects and groups take turns, and of each the oldest
-    /// message comes first.
+    /// Decides about each dead message. Subjects and groups take turns, each with its oldest
+    /// message first.
     ///
     /// # Crash window
     ///
     /// If the process dies after your code and before its decision is written, the message is held
-    /// for the rest of 15 minutes, and your code is given it again after that; also if it takes
-    /// longer than that. Let what it does be harmless to do twice: a workflow or a token with a key
-    /// of the business, a conditional write. The same holds if your code panics; the others are
-    /// decided about all the same.
+    /// for the rest of 15 minutes. After that your code receives it again. The same happens if your
+    /// code takes longer than 15 minutes, or if it panics; the run then continues with the other
+    /// messages. So make your code safe to repeat: use a workflow or a token with a key of the
+    /// business, or a conditional write.
     ///
     /// # Cancel safety
     ///
@@ -268,7 +268,7 @@ impl DeadLetters {
         done: &mut DeadLetterReport,
     ) -> Result<Then, Error> {
         let (workflows, operator) = (&self.workflows, &self.operator);
-        // After a panic it is unknown what the code did, so it keeps what it held.
+        // After a panic the effects of the code are unknown, so the message stays held.
         let decided = match tokio::time::timeout(LEASE, caught(decide(message))).await {
             Ok(Ok(decided)) => decided,
             // After the lease, another run may hold the message, so no decision is written.
@@ -290,7 +290,8 @@ impl DeadLetters {
         };
         let (came_to, count) = match decided {
             Decision::Leave => {
-                // Its content is as it was: what an operator was shown holds.
+                // The content of the message is unchanged, so an operator's act on it as read
+                // before stays valid.
                 let left = revision::left(seen);
                 let left = self.write(message.stored.clone(), LetterAct::Release, &left, true).await?;
                 let is_done = matches!(left, Changed::Done(_));

@@ -1,4 +1,4 @@
-//! What operators see of messages, and what they do about those that are dead.
+//! Lists messages for operators, and reads dead messages.
 
 use chrono::{DateTime, Utc};
 
@@ -11,16 +11,17 @@ use crate::session::listing::{Entry, ListBuilder, Listed};
 use crate::store::Layout;
 use crate::workflow::{Message, Workflows};
 
-/// How many messages are listed where a caller does not say.
+/// The default number of messages in a listing.
 const LIMIT: usize = 100;
 
-/// What a listing shows of a message. The index is eventually consistent: read its workflow before
-/// you act on it.
+/// A message in a listing. The index is eventually consistent: read its workflow before you act on
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct MessageSummary {
-    /// Where it is: the workflow, as [`Summary::workflow`](crate::workflow::Summary::workflow)
-    /// names it; the outbox of its subject; or what its consumer set aside.
+    /// The place of the message: its workflow, as
+    /// [`Summary::workflow`](crate::workflow::Summary::workflow) names it, the outbox of its
+    /// subject, or the dead letters of its consumer.
     pub workflow: String,
     /// Its name, by which [`Workflows::message`] reads it.
     pub work: Work,
@@ -28,19 +29,20 @@ pub struct MessageSummary {
     pub consumer: Option<String>,
     /// Its topic; the type of an event that was received.
     pub topic: Option<String>,
-    /// When it was committed, or set aside.
+    /// The time of its commit, or the time when it was dead-lettered.
     pub created: Option<DateTime<Utc>>,
-    /// When a relay, or its consumer, may take it. Dead: since when.
+    /// The time from which a relay or its consumer may process it. If it is dead: the time of its
+    /// death.
     pub due: Option<DateTime<Utc>>,
     /// The relay that sends it, or the consumer that handles it.
     pub locked_by: Option<String>,
     /// How many times it was tried: see [`Message::attempts`](crate::workflow::Message::attempts).
     pub attempts: u32,
-    /// The class of the failure, of one that was received.
+    /// The class of the failure, for a received message.
     pub class: Option<Class>,
-    /// Why it was not sent or handled.
+    /// The reason why it was not sent or processed.
     pub cause: Option<String>,
-    /// What the operator who acted on it last said: a note, or a reason.
+    /// The note or reason of the last operator who acted on it.
     pub note: Option<String>,
 }
 

@@ -8,21 +8,22 @@ use crate::core::answer;
 use crate::error::BoxError;
 use crate::failure::Failure;
 
-/// Where large bodies are kept, by key. `aws::Bucket`, with the feature `s3`, is one; implement it
-/// for a store of your own.
+/// A store of large bodies, by key. `aws::Bucket`, with the feature `s3`, implements it. Implement
+/// it for your own store.
 pub trait Bodies: Send + Sync {
-    /// Keep a body under this key, which is its own: whatever is there is the same.
+    /// Stores a body under this key. The key is the hash of the body, so an existing entry is the
+    /// same.
     fn put(&self, key: &str, body: Vec<u8>) -> impl Future<Output = Result<(), BoxError>> + Send;
 
     /// The body under this key. `None`: there is none.
     fn get(&self, key: &str) -> impl Future<Output = Result<Option<Vec<u8>>, BoxError>> + Send;
 }
 
-/// What a message carries in the place of a large body.
+/// The reference that a message contains in place of a large body.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Claim {
-    /// The SHA-256 of the body's JSON, in hexadecimal digits. It is the end of the body's key, too.
+    /// The SHA-256 of the body's JSON, in hexadecimal digits. It is also the end of the body's key.
     sha256: String,
     bytes: u64,
 }
@@ -35,9 +36,9 @@ impl Claim {
     }
 }
 
-/// Keeps bodies that are too large for a message, and checks what it gives back.
+/// Stores bodies that are too large for a message, and checks them when it fetches them.
 ///
-/// A message has at most [`MAX_BODY_BYTES`](super::MAX_BODY_BYTES). Store what is larger **before**
+/// A message has at most [`MAX_BODY_BYTES`](super::MAX_BODY_BYTES). Store a larger body **before**
 /// you commit the message; the receiver fetches it:
 ///
 /// ```
@@ -72,16 +73,16 @@ impl Claim {
 /// # Ok(()) }
 /// ```
 ///
-/// The key of a body is made of its content. So a step that runs again stores the same under the
-/// same key, a body that was changed is noticed, and a claim that someone forged reaches nothing
-/// but what was stored so.
+/// The key of a body is the hash of its content. So a step that runs again stores the same body
+/// under the same key, and a changed body is detected. A forged claim can only reach bodies that
+/// were stored in this way.
 ///
 /// # Crash window
 ///
 /// A process that dies after it stored a body and before it committed the message leaves a body
-/// that nothing refers to. Let a rule of the store delete bodies by their age, later than any
-/// message can be waiting: a dead one waits until an operator acts, and an inbox takes none that is
-/// older than its [window](crate::inbox::Inbox::window) of 30 days. Of Amazon S3, a lifecycle rule
+/// without a reference. Let a rule of the store delete bodies by their age, later than any message
+/// can be waiting: a dead message waits until an operator acts, and an inbox refuses messages older
+/// than its [window](crate::inbox::Inbox::window) of 30 days. For Amazon S3, use a lifecycle rule
 /// for the prefix that expires objects after 60 days.
 ///
 /// Source: G. Hohpe, B. Woolf, *Enterprise Integration Patterns*, "Claim Check".
@@ -126,13 +127,13 @@ impl<B: Bodies> ClaimCheck<B> {
         Ok(claim)
     }
 
-    /// Fetch a body, and check that it is the one that was stored.
+    /// Fetches a body, and checks that it is the stored body.
     ///
     /// # Errors
     ///
     /// Transient, with the code `claim.fetch`, if the store fails. It needs an operator if there is
     /// no such body (`claim.absent`) or it was changed (`claim.changed`). Permanent if the claim is
-    /// none (`claim.invalid`), or the body is of another type.
+    /// not valid (`claim.invalid`), or the body is of another type.
     ///
     /// # Cost
     ///

@@ -1,4 +1,4 @@
-//! The way to a target: who may send to it now.
+//! Limits the calls to a target.
 
 #![cfg_attr(not(feature = "messages"), allow(dead_code, reason = "only the relay asks for the whole of it"))]
 
@@ -76,7 +76,7 @@ impl Gate {
         }
     }
 
-    /// A pass for one who does not wait. `None`: leave the message for later.
+    /// Returns a pass for a caller that does not wait. `None`: leave the message for later.
     pub(super) fn enter(self: &Arc<Self>, now: DateTime<Utc>) -> Option<Pass> {
         self.ask(now).ok()
     }

@@ -1,4 +1,4 @@
-//! Reliable messages: tell others what was done, if and only if it was done.
+//! Reliable messages: a message is sent if and only if its step was committed.
 //!
 //! A message is committed in the transaction of its step
 //! ([`Atomic::message`](crate::workflow::Atomic::message)), and sent afterwards: at once by the
@@ -8,10 +8,10 @@
 //!
 //! **A message is sent at least once if its step was committed, and never if not.** Messages of one
 //! *subject* are sent in the order of their commits within one workflow; steps that run
-//! concurrently have no order. A copy may come later than newer messages of its subject; its
-//! [`sequence`](Envelope::sequence) tells.
+//! concurrently have no order. A copy may arrive later than newer messages of its subject. The
+//! receiver detects this by the [`sequence`](Envelope::sequence).
 //!
-//! | it dies, or | what follows |
+//! | the process dies, or | result |
 //! |---|---|
 //! | before the commit | no message, no step: the next run does both |
 //! | after the commit, before sending | a relay sends it, 30 to 90 seconds later |

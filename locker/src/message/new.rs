@@ -54,9 +54,10 @@ impl NewMessage {
         }
     }
 
-    /// Set what the message is about, 1 to 1,024 bytes. Messages of one subject are sent in the
-    /// order of their commits within one workflow. Default: the key of the workflow; outside a
-    /// workflow, the id of the message, so it is in no order.
+    /// Sets the subject of the message, 1 to 1,024 bytes.
+    ///
+    /// Messages of one subject are sent in the order of their commits within one workflow. Default:
+    /// the key of the workflow; outside a workflow, the id of the message, so it is not ordered.
     pub fn subject(mut self, subject: impl Into<String>) -> Self {
         self.subject = Private(Some(subject.into()));
         self
@@ -94,13 +95,14 @@ impl NewMessage {
         self
     }
 
-    /// Send the message this much later, by at most 366 days: a [`Relay`](crate::relay::Relay)
-    /// sends it in its first run after that. The `time` of the event is the end of the delay, so an
-    /// inbox does not count the delay as age.
+    /// Sends the message this much later, by at most 366 days.
     ///
-    /// **A delayed message is in no order.** No other message waits for it, and it waits for none,
-    /// also if they have its subject or are delayed, too. It belongs to no workflow: if the
-    /// workflow of its step ends, is cancelled or is deleted, the message is sent all the same.
+    /// A [`Relay`](crate::relay::Relay) sends it in its first run after that. The `time` of the
+    /// event is the end of the delay, so an inbox does not count the delay as age.
+    ///
+    /// **A delayed message is not ordered.** No other message waits for it, and it waits for no
+    /// other message, even of its subject. It is independent of its workflow: if the workflow ends,
+    /// is cancelled or is deleted, the message is still sent.
     pub const fn delay(mut self, delay: Duration) -> Self {
         self.delay = Some(delay);
         self

@@ -20,8 +20,8 @@ use crate::metrics;
 /// How long a target has to reply.
 pub(crate) const REPLY_WITHIN: Duration = Duration::from_secs(10);
 
-/// Routes messages to targets by their topics. Clones share the targets, and what was seen of them:
-/// nothing is sent to a target that is down, except a probe a minute.
+/// Routes messages to targets by their topics. Clones share the targets and their health: a target
+/// that is down receives only one probe a minute.
 #[derive(Debug, Clone, Default)]
 #[must_use = "routes are used by `workflow::Builder::sending` and by a relay"]
 pub struct Router {
@@ -99,7 +99,7 @@ impl Router {
     ) -> Vec<Sent> {
         let sent = tokio::time::timeout(within, self.target(target).send(batch)).await;
         let mut sent = sent.unwrap_or_default();
-        // What nothing is said of may have been sent.
+        // Messages without an outcome may have been sent.
         sent.resize_with(batch.len(), || Sent::Unknown("no reply from the target".to_owned()));
         let call: Vec<_> = batch
             .iter()

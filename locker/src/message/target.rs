@@ -37,17 +37,17 @@ pub enum Sent {
     /// that are not allowed. Return it only for a cause that lies in the message, since an operator
     /// has to act on each dead letter.
     MessageRefused(String),
-    /// The target refuses messages until somebody changes it: it does not exist, denies access, or
-    /// its key is disabled. No message is dead-lettered for that before 72 hours have passed.
+    /// The target refuses messages until an operator changes it: it does not exist, denies access,
+    /// or its key is disabled. Its messages are dead-lettered only after 72 hours.
     TargetRefused(String),
     /// The target refuses this message, and it is unclear why.
     Refused(String),
-    /// No reply came: the target may have the message. It is sent again under the same id, and in a
-    /// call of its own, in case it was the reason.
+    /// No reply arrived: the target may have the message. The message is sent again under the same
+    /// id, in a separate call, because it may have caused the missing reply.
     Unknown(String),
 }
 
-/// What happens to a message after it was sent.
+/// The next action for a message after it was sent.
 #[derive(Debug)]
 pub(crate) enum Fate {
     /// The target has it: it is deleted.
@@ -59,7 +59,7 @@ pub(crate) enum Fate {
 }
 
 impl Sent {
-    /// What happens to the message: the one rule of all that send.
+    /// Returns the next action for the message. All senders use this rule.
     pub(crate) fn fate(self) -> Fate {
         match self {
             Self::Done => Fate::Delete,
@@ -71,8 +71,8 @@ impl Sent {
         }
     }
 
-    /// What the outcome shows about the target. `is_in_doubt`: an earlier attempt of the message
-    /// had no reply.
+    /// Returns the conclusion about the health of the target. `is_in_doubt`: an earlier attempt of
+    /// the message had no reply.
     pub(crate) const fn shown(&self, is_in_doubt: bool) -> Shown {
         match self {
             Self::Done => Shown::Accepts,
@@ -86,7 +86,7 @@ impl Sent {
 
 /// A broker, a queue or a bus that takes messages.
 ///
-/// Implement it for a broker of your own. An implementation sends each message once and returns the
+/// Implement it for your own broker. An implementation sends each message once and returns the
 /// class of its outcome. The relay decides when to retry, and in which order.
 ///
 /// A call that takes longer than 10 seconds is dropped, and counts as [`Sent::Unknown`] for all of
@@ -108,9 +108,9 @@ pub trait Target: Send + Sync + 'static {
     /// Default: no, and a relay sends the messages of a subject one by one.
     ///
     /// Return `true` only if the target takes such messages in the order of the batch, and takes
-    /// none after one that it did not take. Otherwise a later message overtakes an earlier one that
-    /// failed. An Amazon SQS FIFO queue keeps the order, but may take a later entry of a batch if
-    /// an earlier one fails.
+    /// none after a message that it did not take. Otherwise a later message overtakes an earlier
+    /// message that failed. An Amazon SQS FIFO queue keeps the order, but may take a later entry of
+    /// a batch if an earlier one fails.
     ///
     /// A run of a relay has at most eight calls to a target at the same time, and four more for
     /// messages in doubt. A batch of several messages of one subject is an additional call. Each
@@ -130,7 +130,7 @@ pub trait Target: Send + Sync + 'static {
 
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// The same behind a pointer.
+/// An object-safe form of [`Target`].
 pub(crate) trait AnyTarget: Send + Sync {
     fn most_messages(&self) -> usize;
     fn most_bytes(&self) -> usize;
