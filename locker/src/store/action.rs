@@ -42,13 +42,13 @@ const MAX_BYTES: usize = 4 * 1024 * 1024;
 pub(crate) enum Action {
     /// Put an item of a workflow; if `absent`, where there is none.
     Put { item: Item, absent: bool },
-    /// Put an item of a workflow over the one that was seen.
+    /// Puts an item of a workflow, if the stored item has the revision `seen`.
     PutOver { item: Item, seen: String },
-    /// Remember a message, unless it was received before this time and not forgotten, or out of its
-    /// order.
+    /// Puts the receipt of a message. Fails if an earlier receipt has not expired, or if the
+    /// message is out of order.
     #[cfg(feature = "messages")]
     Receive { receipt: Box<Receipt>, expired_at: DateTime<Utc> },
-    /// Delete an item of a workflow, if it is the one that was seen.
+    /// Deletes an item of a workflow, if the stored item has the revision `seen`.
     DeleteOver { workflow: String, item: String, seen: String },
     /// A write of a token.
     Token(Box<Write>),
@@ -177,7 +177,7 @@ fn unbuilt(error: aws_sdk_dynamodb::error::BuildError) -> Failure {
     Failure { heard: Heard::Denied, code: None, cause: error.into(), item: None }
 }
 
-/// Checks the limits of a transaction before anything is sent. The reason says what to do.
+/// Checks the limits of a transaction before it is sent. The error names the limit and the remedy.
 pub(crate) fn check_actions(actions: &[Action]) -> Result<(), String> {
     if actions.len() > MAX_ACTIONS {
         return Err(format!(

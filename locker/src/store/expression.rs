@@ -50,35 +50,36 @@ const FREE: &str = "attribute_not_exists(#lockToken) OR (attribute_not_exists(#s
 /// The token is in progress, and this attempt owns it.
 const MINE: &str = "#attempt = :attempt AND begins_with(#status, :inProgress)";
 
-/// The token is in progress, due before the caller's limit, and (appended) still the one that the
-/// caller saw, so an owner that extended or ended it in the meantime is safe.
+/// The token is in progress, due before the caller's limit, and (appended) unchanged since the
+/// caller read it. An owner that extended or ended the token between that read and this write keeps
+/// it.
 const TAKEABLE: &str = "begins_with(#status, :inProgress) AND (#promisedCompletion < :dueBefore OR \
      (attribute_not_exists(#promisedCompletion) AND #expectedCompletion < :dueBefore)) AND ";
 
-/// On what a write depends.
+/// The condition of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Guard<'a> {
-    /// Nothing is there.
+    /// There is no item.
     Absent,
-    /// The item is still the one seen.
+    /// The item is unchanged since it was read.
     Revision(&'a str),
-    /// Nothing is there, or what is there was to be kept until before this time.
+    /// There is no item, or its retention ended before this time.
     Forgotten(DateTime<Utc>),
-    /// Nothing is there, or something with a smaller number.
+    /// There is no item, or an item with a smaller number.
     Newer(u64),
-    /// What is there has this number.
+    /// The stored item has this number.
     Follows(u64),
-    /// Nothing: the item's key is made for this write.
+    /// No condition: the item's key is unique to this write.
     None,
 }
 
 /// Nothing is there.
 const ABSENT: &str = "attribute_not_exists(#workflow)";
 
-/// The item is still the one that was seen.
+/// The item is unchanged since it was read.
 const UNCHANGED: &str = "#revision = :seen";
 
-/// The item was to be kept until a time that has passed. Strictly, like DynamoDB's TTL deletion.
+/// The retention of the item has ended. The comparison is strict, like DynamoDB's TTL deletion.
 const FORGOTTEN: &str = "attribute_not_exists(#workflow) OR #ttl < :now";
 
 const NEWER: &str = "attribute_not_exists(#workflow) OR #number < :number";
@@ -97,8 +98,8 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// What a resume reads of a workflow: neither large results, which sort first, nor what
-    /// outlives it, which sorts last.
+    /// Selects the items that a resume reads. Large results sort before them. Items that outlive
+    /// the workflow sort after them.
     #[cfg(feature = "workflow")]
     pub(crate) fn workflow(workflow: &str) -> Self {
         let (first, last) = ((":header", text(HEADER)), (":lasting", text(LASTING)));
@@ -311,7 +312,7 @@ impl Request {
                 set.ttl(Some(*ttl));
                 set.update(key, "attribute_exists(#lockToken)".to_owned())
             }
-            // The condition protects tokens in progress or held, whatever the key says.
+            // The condition protects tokens in progress or held, for any key.
             Write::DropAnswer { key } => {
                 let condition = "attribute_not_exists(#status)".to_owned();
                 Self::new(Change::Delete { key: item::token_key(key) }, Some(condition), vec![])
@@ -388,7 +389,7 @@ fn mine(attempt: &str) -> [(&'static str, AttributeValue); 2] {
     [(":attempt", text(attempt)), (":inProgress", text(shard::IN_PROGRESS))]
 }
 
-/// The condition that the record is still the one that was read.
+/// Returns the condition that the record is unchanged since it was read.
 fn still(seen: &Seen) -> (String, Values) {
     let mut condition = "#created = :seenCreated AND #expectedCompletion = :seenDue".to_owned();
     let mut values =

@@ -40,7 +40,8 @@ const READ_WORKFLOW: &str = "read the workflow";
 /// How fresh a read has to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Freshness {
-    /// Half the price. It may be a second behind, so only a terminal record may be believed.
+    /// Half the price. The read may miss the writes of the last second, so only a terminal record
+    /// is reliable.
     Eventual,
     /// All writes that were acknowledged before the read.
     Strong,
@@ -94,8 +95,8 @@ impl Store {
         Ok(item.as_ref().map(to_record).transpose()?)
     }
 
-    /// Read an answer that is stored beside its token. It was written before the token pointed to
-    /// it, so a strong read finds it.
+    /// Reads an answer from its separate item. The item is written before the token refers to it,
+    /// so a strongly consistent read finds it.
     pub(crate) async fn read_answer(
         &self,
         token: &str,
@@ -119,8 +120,8 @@ impl Store {
         self.read_all(|| Condition::workflow(workflow), until).await
     }
 
-    /// Read a workflow to delete it: its large results as well, also those that no record refers
-    /// to, because a driver died before it wrote the record.
+    /// Reads a workflow to delete it, with all large results. A driver that died before it wrote
+    /// the record leaves a large result without a reference; it is included.
     pub(crate) async fn read_whole_workflow(
         &self,
         workflow: &str,
@@ -320,8 +321,8 @@ impl Everything {
             }
             Place::Event(_) => self.events.push(event_of(item)?),
             Place::Message(_) | Place::Archived(_) => self.messages.push(message_of(item)?),
-            // A step with the key of this workflow, which belongs to no workflow; and what is read
-            // by its id.
+            // These items are no part of the workflow: a single step with the same key, and items
+            // that are read by their id.
             _ => {}
         }
         self.items.push(sort);

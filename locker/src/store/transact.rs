@@ -97,7 +97,7 @@ enum Read {
     Denied { code: String, said: String },
 }
 
-/// Tell the reasons of a cancelled transaction apart, place by place.
+/// Classifies the reasons of a cancelled transaction, by the place of their action.
 fn read(reasons: &[CancellationReason], actions: &[Action]) -> Read {
     let mut refused = Vec::new();
     let mut busy = None;

@@ -18,7 +18,7 @@ use crate::core::token::write::Write;
 use crate::error::Error;
 use crate::metrics;
 
-/// What a refused write of a token found: the stored record, if there is one.
+/// The outcome of a write of a token. A refused write contains the stored record, if there is one.
 type Applied = Written<Option<Box<Record>>>;
 
 impl Store {

@@ -8,8 +8,9 @@ use crate::error::Error;
 pub(crate) enum Written<T> {
     /// It was applied, now or by an earlier request of this call.
     Done,
-    /// Its condition failed. `found`: what is stored instead. `after_silence`: an earlier request
-    /// of this call may have been applied and overwritten since, or may yet arrive.
+    /// Its condition failed. `found`: the item that is stored instead. `after_silence`: an earlier
+    /// request of this call got no reply. It may have been applied and then overwritten, or may
+    /// still arrive.
     Refused { found: T, after_silence: bool },
 }
 

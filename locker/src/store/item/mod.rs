@@ -1,5 +1,5 @@
-//! From records to items and back. Any program may have written an item: whatever it holds, the
-//! outcome is a record or a clear error, never a guess.
+//! Conversion of records to items and back. Any program may have written an item: the result of a
+//! conversion is a record or a clear error, never a guess.
 
 mod audit;
 #[cfg(feature = "workflow")]

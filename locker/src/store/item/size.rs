@@ -11,7 +11,7 @@ use crate::store::schema::attribute as a;
 /// The size of one write unit, in bytes.
 pub(super) const UNIT: usize = 1024;
 
-/// The bytes that a completion adds to a token besides the answer itself: actualCompletion,
+/// The bytes that a completion adds to a token in addition to the answer itself: actualCompletion,
 /// outcome, resultCodec, ttl, and the name of `result`.
 const COMPLETION: usize = a::ACTUAL_COMPLETION.len()
     + TIME

@@ -1,5 +1,5 @@
-//! Conversion of tokens to items and back. Other software may have written an item: whatever it
-//! contains, the result is a record or a clear error, never a guess.
+//! Conversion of tokens to items and back. Other software may have written an item: the result of a
+//! conversion is a record or a clear error, never a guess.
 
 use std::collections::HashMap;
 

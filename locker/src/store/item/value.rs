@@ -44,7 +44,7 @@ pub(crate) fn item_key(workflow: &str, item: &str) -> Item {
     HashMap::from([(a::WORKFLOW.to_owned(), text(workflow)), (a::ITEM.to_owned(), text(item))])
 }
 
-/// Read an encoded answer, result or input, in the form that its codec says.
+/// Reads an encoded answer, result or input, in the form of its codec.
 pub(crate) fn to_answer(item: &Item, attribute: &str, codec: Codec) -> Option<Encoded> {
     let bytes = match (codec, item.get(attribute)?) {
         (Codec::Json, AttributeValue::S(json)) => json.clone().into_bytes(),

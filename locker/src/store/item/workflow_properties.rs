@@ -1,4 +1,4 @@
-//! What holds of every stored header and record, whoever wrote it.
+//! Properties of every stored header and record, written by any program.
 
 use std::time::Duration;
 

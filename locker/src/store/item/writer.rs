@@ -59,7 +59,7 @@ impl Writer {
         }
     }
 
-    /// The size of the item without one of its attributes.
+    /// Returns the size of the item without one attribute.
     pub(crate) fn bytes_without(&self, name: &str) -> usize {
         let others = self.0.iter().filter(|(other, _)| *other != name);
         others.map(|(name, value)| attribute_bytes(name, value)).sum()
@@ -70,7 +70,7 @@ impl Writer {
     }
 }
 
-/// An input or an answer in an item of its own.
+/// Returns a separate item with an input or an answer.
 pub(crate) fn beside_item(workflow: &str, item: &str, encoded: &Encoded) -> Item {
     let mut writer = Writer::at(workflow, item);
     writer.put(a::RESULT_CODEC, text(encoded.codec.name()));

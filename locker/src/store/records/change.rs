@@ -79,7 +79,7 @@ impl Versioned for Letter {
     }
 }
 
-/// A record that replaces the one that was read, if there was one.
+/// A record that replaces a record that was read, if there was one.
 #[derive(Debug)]
 pub(crate) enum Over<'a> {
     Step(Option<&'a StepRecord>, StepRecord),
@@ -187,7 +187,7 @@ impl Store {
         }
     }
 
-    /// The action of a transaction that writes this record over the one that was read.
+    /// Returns the action of a transaction that replaces the record `seen` with this record.
     pub(crate) fn over<T: Versioned>(&self, seen: Option<&T>, next: &T) -> Action {
         let item = next.to_item(self.shards);
         match seen {

@@ -29,8 +29,8 @@ impl Store {
         self.get("read the failures of the message", key, Freshness::Strong, until).await
     }
 
-    /// Count a failure. Returns the count. `is_first`: none was counted, as far as is known, so
-    /// that nothing is read before the write.
+    /// Counts a failure and returns the count. `is_first`: the caller knows of no earlier failure,
+    /// so the write needs no read before it.
     pub(crate) async fn count_failure(
         &self,
         at: RecordId,

@@ -15,17 +15,18 @@ use crate::store::item::{is_message, item_key, message_of, receipt_left, remembe
 use crate::store::read::Freshness;
 use crate::store::{Action, Item, Store, Until};
 
-/// Messages in one page of the oldest ones: those behind one that is dead are not read.
+/// The number of messages in one page of the oldest. Later messages that wait for a dead message
+/// are not read.
 const OLDEST: i32 = 50;
 
-/// The place of a committed message among those that are stored in its partition.
+/// The place of a committed message among the stored messages of its partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     /// It is the earliest.
     First,
-    /// An earlier one is stored, too.
+    /// An earlier message is stored as well.
     Later,
-    /// It was sent and deleted, or changed: it is a relay's.
+    /// The message was sent and deleted, or changed: a relay is responsible for it.
     Changed,
 }
 
@@ -39,8 +40,8 @@ pub(crate) struct Newest {
 }
 
 impl Store {
-    /// Read a page of the messages of a partition, in the order of their sort keys, strongly
-    /// consistent; and where to go on.
+    /// Reads a page of the messages of a partition, in the order of their sort keys, with strong
+    /// consistency. Returns the messages, and the start of the next page.
     pub(crate) async fn read_messages(
         &self,
         partition: &str,
@@ -94,8 +95,8 @@ impl Store {
         Ok(Newest { message, has_any: item.is_some() })
     }
 
-    /// Returns what is remembered there, if it was to be kept until this time or later: strongly
-    /// consistent.
+    /// Returns the remembered message of a receipt, if its retention ends at this time or later.
+    /// Reads with strong consistency.
     pub(crate) async fn remembers(
         &self,
         at: &RecordId,
@@ -107,8 +108,8 @@ impl Store {
         Ok(item.and_then(|item| remembered_of(&item, expired_at).transpose()).transpose()?)
     }
 
-    /// The write by which what is remembered of a message ends a window from now, since the message
-    /// leaves the table. `None`: there is nothing.
+    /// Returns the write that restarts the window of a receipt now, because its message leaves the
+    /// table. `None`: there is no receipt.
     pub(crate) async fn remembered_from_now(
         &self,
         at: &RecordId,

@@ -1,4 +1,4 @@
-//! Whole items, each write of which has a revision of its own.
+//! Reads and writes whole items. Each write has its own revision.
 
 mod beat;
 #[cfg(feature = "workflow")]

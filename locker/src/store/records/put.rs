@@ -1,5 +1,5 @@
-//! Conditional puts and deletes of whole items. Each write has a revision of its own, by which a
-//! write whose reply was lost is recognised.
+//! Conditional puts and deletes of whole items. Each write has its own revision, by which a write
+//! whose reply was lost is recognised.
 
 #![cfg_attr(
     not(feature = "messages"),
@@ -14,8 +14,8 @@ use crate::store::schema::attribute as a;
 use crate::store::{Store, Until, Written};
 
 impl Store {
-    /// Put an item. `item` makes the same item for each try, so that the first one needs no copy;
-    /// `revision`: the one that it has, if it has one.
+    /// Puts an item. `item` makes the same item for each try, so that the first try needs no copy.
+    /// `revision`: the revision of the item, if it has one.
     ///
     /// It is not generic: all kinds of items share the machine code of one write, which fits into
     /// a processor's cache.

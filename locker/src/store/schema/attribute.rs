@@ -32,9 +32,10 @@ pub(crate) const CAUSE: &str = "cause";
 /// The due time that begin or extend gave, kept when the token is left in doubt: takeover counts
 /// from it.
 pub(crate) const PROMISED_COMPLETION: &str = "promisedCompletion";
-/// What readers expect the answer to be.
+/// The form of the answer that readers expect.
 pub(crate) const FORM: &str = "form";
-/// Tells whether a keyed fingerprint was made with the secret that has its name now.
+/// The check value of a keyed fingerprint: it shows whether the secret with this name is still the
+/// secret that signed it.
 pub(crate) const FINGERPRINT_CHECK: &str = "fingerprintCheck";
 /// When the provider's key was first given out, if an earlier attempt did.
 pub(crate) const KEY_SINCE: &str = "keySince";
@@ -49,21 +50,23 @@ pub(crate) const TOKEN: &str = "token";
 
 /// The index of unfinished and failed tokens.
 pub(crate) const BY_STATUS: &str = "byStatus";
-/// What a listing of tokens shows besides the keys of table and index.
+/// The attributes that a listing of tokens returns in addition to the keys of table and index.
 pub(crate) const TOKEN_PROJECTED: [&str; 9] =
     [CREATED, LOCKED_BY, ATTEMPT, CLASS, CAUSE, RESOLUTION, RESOLVED_BY, RESOLVED_REASON, WITHIN];
 
 /// The version of the layout that this code writes, and the newest that it reads.
 pub(crate) const CURRENT_VERSION: u32 = 1;
-/// The same of the items of workflows. Version 1 had other names for compensations, version 2 one
-/// state for steps that failed and that are held, and no run in their records: read as this version
-/// they would lose that. Version 3 had one count of lost drivers, the causes of failed runs in the
-/// header, no version of the code and no last step that an operator saw: its code would erase them.
-/// Version 4 had no source, no attributes and no expiry in its messages. Version 5 had no events:
-/// its code would end a workflow with events that nobody reads.
+/// The same for the items of workflows.
 ///
-/// **Whoever adds an attribute that has to last raises it:** a write puts the whole item, so that
-/// an attribute which the writer does not know is gone after it.
+/// Version 1 had other names for compensations. Version 2 had one state for steps that failed and
+/// steps that are held, and no run in their records. Code of this version would lose that state.
+/// Version 3 had one count of lost drivers, the causes of failed runs in the header, no version of
+/// the code and no last step that an operator saw: its code would erase them. Version 4 had no
+/// source, no attributes and no expiry in its messages. Version 5 had no events: its code would end
+/// a workflow with unread events.
+///
+/// **Increment it with each new attribute that has to last:** a write puts the whole item, so older
+/// code erases an attribute that it does not know.
 pub(crate) const WORKFLOW_VERSION: u32 = 6;
 
 pub(crate) const SUCCESS: &str = "success";
@@ -93,7 +96,7 @@ pub(crate) const INPUT_CODEC: &str = "inputCodec";
 pub(crate) const INPUT_ID: &str = "inputId";
 pub(crate) const ENDING: &str = "ending";
 pub(crate) const REASON: &str = "reason";
-/// Of the failed runs of a workflow: what the record of the next one needs.
+/// In a header: the latest cause of failed runs, which the record of the next failed run needs.
 pub(crate) const LATEST_CAUSE: &str = "latestCause";
 pub(crate) const WAITS_FOR: &str = "waitsFor";
 pub(crate) const REPORTED: &str = "reported";
@@ -143,12 +146,12 @@ pub(crate) const BODY_AT: &str = "bodyAt";
 pub(crate) const LETTER: &str = "letter";
 pub(crate) const DELIVERY: &str = "delivery";
 pub(crate) const STEPS: &str = "steps";
-/// Of an audit record: the step or the event, and its state as the operator saw it. Of a header:
-/// what its code waits for.
+/// In an audit record: the step or the event, and its state as the operator saw it. In a header:
+/// the event or the timer that its code waits for.
 pub(crate) const STEP: &str = "step";
 pub(crate) const STEP_STATE: &str = "stepState";
 
-/// What a listing of workflows shows besides the keys of table and index.
+/// The attributes that a listing of workflows returns in addition to the keys of table and index.
 pub(crate) const WORKFLOW_PROJECTED: [&str; 19] = [
     NAME,
     SUBJECT,

@@ -12,7 +12,7 @@ pub(crate) struct Layout {
     pub(crate) key_in_words: &'static str,
     /// The sort key of the index; its partition key is `status`.
     pub(crate) due: &'static str,
-    /// The attributes that the index projects besides keys.
+    /// The attributes that the index projects in addition to keys.
     pub(crate) projected: &'static [&'static str],
     /// The verbs that create and check it.
     pub(crate) command: &'static str,

@@ -18,7 +18,7 @@ pub async fn create_table(client: &Client, table: &str) -> Result<(), Error> {
     create(client, table, &Layout::WORKFLOWS).await
 }
 
-/// Compare a live table of workflows with what the code needs, as
+/// Compares a live table of workflows with the layout that the code needs, as
 /// [`check_table`](crate::check_table) does for tokens.
 ///
 /// # Errors

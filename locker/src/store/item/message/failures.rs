@@ -17,7 +17,7 @@ pub(crate) fn failures_item(failures: &Failures) -> Item {
     item.item()
 }
 
-/// The count and the revision. What was to be kept until before `now` counts nothing.
+/// Returns the count and the revision. If the retention ended before `now`, the count is 0.
 pub(crate) fn failures_of(item: &Item, now: DateTime<Utc>) -> Result<(u32, String), InvalidRecord> {
     let reader = Reader::of_ours(item)?;
     let is_over = reader.number::<i64>(a::TTL)?.is_some_and(|until| until < now.timestamp());

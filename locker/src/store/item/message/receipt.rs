@@ -37,8 +37,8 @@ pub(crate) fn receipt_of(item: &Item) -> Result<Found, InvalidRecord> {
     Ok(Found { id: reader.required(a::MESSAGE_ID)?.to_owned(), number: reader.number(a::NUMBER)? })
 }
 
-/// What is remembered of a message that leaves the table now: for its window from now on. And the
-/// revision that was seen.
+/// Returns the receipt of a message that leaves the table now, and the revision that was read. The
+/// receipt is kept for its window from now on.
 pub(crate) fn receipt_left(
     mut item: Item,
     revision: &str,

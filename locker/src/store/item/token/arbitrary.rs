@@ -139,8 +139,8 @@ fn any_name() -> impl Strategy<Value = String> {
     prop_oneof![8 => prop::sample::select(NAMES.to_vec()).prop_map(str::to_owned), 1 => ".{1,10}"]
 }
 
-/// Any attributes at all, of any type. What the index needs is there as text or not at all, since
-/// DynamoDB refuses anything else.
+/// Generates an item with any attributes of any type. The attributes of the index are text or
+/// missing, since DynamoDB refuses other types.
 pub(crate) fn any_item() -> impl Strategy<Value = Item> {
     hash_map(any_name(), any_value(), 0..24).prop_map(indexable)
 }

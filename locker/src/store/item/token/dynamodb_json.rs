@@ -1,4 +1,4 @@
-//! Items as DynamoDB JSON, for the kept ones and for reporting one that broke something.
+//! Items as DynamoDB JSON, for stored samples and for the report of an item that failed a test.
 
 use aws_sdk_dynamodb::primitives::Blob;
 use aws_sdk_dynamodb::types::AttributeValue;

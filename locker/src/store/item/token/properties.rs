@@ -1,4 +1,4 @@
-//! What holds of every item, whoever wrote it.
+//! Properties of every item, written by any program.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn number_in(item: &Item, name: &str) -> Option<f64> {
     item.get(name)?.as_n().ok()?.parse().ok()
 }
 
-/// What the condition of a begin says of an item, word for word.
+/// The condition of a begin, applied to an item.
 fn begin_may_replace(item: &Item) -> bool {
     let released = item.get(a::RESOLUTION) == Some(&text(a::RELEASED));
     #[allow(clippy::cast_precision_loss, reason = "a time of today is exact")]
@@ -35,7 +35,7 @@ fn says_what_to_do(error: &InvalidRecord) -> bool {
         .any(|advice| said.ends_with(advice))
 }
 
-/// An item is a record that says what the item says, or a clear error.
+/// Checks that an item is a record with the same content, or a clear error.
 pub(crate) fn check(item: &Item) -> Result<(), TestCaseError> {
     let version = item.get(a::VERSION).and_then(|version| version.as_n().ok()?.parse::<u32>().ok());
     let newer = version.is_some_and(|version| version > a::CURRENT_VERSION);
@@ -51,7 +51,7 @@ pub(crate) fn check(item: &Item) -> Result<(), TestCaseError> {
     let stored = |name: &str| item.get(name).and_then(|value| value.as_s().ok()).map(String::as_str);
     prop_assert_eq!(Some(record.key.as_str()), stored(a::LOCK_TOKEN).or(stored(a::TOKEN)));
     prop_assert_eq!(Some(record.locked_by.as_str()), stored(a::LOCKED_BY));
-    // Later writes are guarded by the text as it was stored, not by what it was read as.
+    // Later writes compare with the stored text, not with the parsed value.
     prop_assert_eq!(Some(record.seen.created.as_str()), stored(a::CREATED));
     prop_assert_eq!(Some(record.seen.expected_completion.as_str()), stored(a::EXPECTED_COMPLETION));
     prop_assert_eq!(record.seen.status.as_deref(), stored(a::STATUS));

@@ -1,4 +1,5 @@
-//! What is written is what is read: in every state, with either kind of body, and by an operator.
+//! Written records are read back unchanged: in every state, with either kind of body, and after an
+//! act of an operator.
 
 use std::time::Duration;
 
@@ -174,7 +175,7 @@ proptest! {
         let judged = to_record(&item).expect("a record");
         check_token(&judged, &token)?;
         prop_assert_eq!(judged.intervention.as_ref(), Some(&operator));
-        // A new attempt shuts out whoever held it, and changes the revision.
+        // A new attempt id excludes the former owner, and changes the revision.
         prop_assert_eq!(judged.attempt.as_deref(), Some("new"));
         prop_assert_ne!(judged.revision(), seen_revision);
         prop_assert_eq!(decide::ended(&write, Some(&judged), true), Ended::Done);
