@@ -1,4 +1,4 @@
-//! A consumer as a function: messages of its queue, and what waits in its table.
+//! A consumer as a function: messages of its queue, and waiting messages of its table.
 
 use std::time::Duration;
 
@@ -18,18 +18,19 @@ use crate::session::due_work::RunReport;
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum Consumed {
-    /// Of messages of a queue: those that it delivers again.
+    /// For an event of a queue: the messages that it delivers again.
     Batch(Undelivered),
-    /// Of a schedule: what was handled of those that wait.
+    /// For an event of a schedule: the report about the waiting messages.
     Waiting(RunReport<ConsumerReport>),
 }
 
-/// Handle messages of a queue, or, on an event of a schedule, what waits in the table.
+/// Processes messages of a queue. On an event of a schedule, processes the waiting messages of the
+/// table.
 ///
 /// Give the function two event sources: its queue, with
-/// `FunctionResponseTypes: [ReportBatchItemFailures]`, and a schedule of about a minute, without
-/// which nothing is handled that an operator redrives. `needs` is the time that one message takes
-/// at most, and 2 seconds more with [`hiding`](Consumer::hiding).
+/// `FunctionResponseTypes: [ReportBatchItemFailures]`, and a schedule of about a minute. Without
+/// the schedule, redriven messages are not processed. `needs` is the time that one message takes at
+/// most, and 2 seconds more with [`hiding`](Consumer::hiding).
 /// [`each_message`](super::each_message) describes batches, and [`Consumer`] dead letters.
 ///
 /// An event of a schedule has the `source` `aws.events` or `aws.scheduler`. Give a schedule of
@@ -58,10 +59,10 @@ pub enum Consumed {
 ///
 /// # Errors
 ///
-/// If nothing that waits could be listed, or the event is neither of a queue nor of a schedule.
-/// Nothing was handled then. Lambda tries an event of an asynchronous source (SNS, EventBridge)
-/// twice more, so give the function a destination for failures. The error names the source of the
-/// event and the setting to change.
+/// If the waiting messages could not be listed, or if the event is neither of a queue nor of a
+/// schedule. Nothing was processed then. Lambda tries an event of an asynchronous source (SNS,
+/// EventBridge) twice more, so give the function a destination for failures. The error names the
+/// source of the event and the setting to change.
 pub async fn consume<E, Fut>(
     consumer: &Consumer,
     event: LambdaEvent<Value>,

@@ -14,7 +14,7 @@ use crate::inbox::batch::{self, Handler, Handling, NotDone};
 use crate::inbox::consumer::caught;
 use crate::inbox::{Consumer, Delivery};
 
-/// An event of an SQS queue. Each message is read in its turn, so that one that is malformed does
+/// An event of an SQS queue. Each message is parsed separately, so that a malformed message does
 /// not fail the others.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Deliveries {
@@ -43,18 +43,19 @@ impl Undelivered {
     }
 }
 
-/// Handle the messages of an event in their order, one at a time.
+/// Processes the messages of an event in their order, one at a time.
 ///
-/// A message whose handler returns an error, or panics, is delivered again, and in the end moved to
-/// the dead-letter queue. Give the event source `FunctionResponseTypes: [ReportBatchItemFailures]`:
-/// otherwise Lambda takes all of them as done.
+/// If the handler of a message returns an error or panics, the message is delivered again, and
+/// finally moved to the dead-letter queue. Give the event source
+/// `FunctionResponseTypes: [ReportBatchItemFailures]`: otherwise Lambda treats all messages as
+/// done.
 ///
-/// - **FIFO queues**: after a failure, the later messages of the same group are not handled and
-///   delivered again, in order. Other groups go on.
-/// - **Time**: no message is begun if less than `needs` is left of the invocation; those that are
-///   left are delivered again.
-/// - A message without an id cannot be named, so its failure is that of the whole batch; the others
-///   are handled all the same.
+/// - **FIFO queues**: after a failure, the later messages of the same group are skipped and
+///   delivered again, in order. Other groups continue.
+/// - **Time**: if less than `needs` is left of the invocation, no message is begun. The remaining
+///   messages are delivered again.
+/// - A message without an id cannot be reported alone, so its failure fails the whole batch. The
+///   other messages are processed first.
 ///
 /// ```no_run
 /// # use lambda_runtime::{Error, LambdaEvent};
@@ -123,13 +124,13 @@ fn has_time(until: Option<DateTime<Utc>>, needs: Duration) -> bool {
 pub(super) fn delivery_of(record: &Value) -> Delivery {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let attributes = &record["attributes"];
-    // A standard queue may have groups, too, which are no order.
+    // A standard queue may have groups as well. They define no order.
     let is_fifo = record["eventSourceARN"].as_str().is_some_and(|arn| arn.ends_with(".fifo"));
     let group = attributes["MessageGroupId"].as_str().filter(|_| is_fifo).map(str::to_owned);
     let receives = attributes["ApproximateReceiveCount"].as_str().and_then(|count| count.parse().ok());
     let mut said = record.clone();
     if let Some(said) = said.as_object_mut() {
-        // A handle is good for this receive only, and the body is kept beside it.
+        // A handle is valid for this receive only, and the body has its own field.
         said.remove("receiptHandle");
         said.remove("body");
     }

@@ -1,8 +1,8 @@
-//! For AWS Lambda functions: deadlines, the scheduled functions, messages of queues, and which
-//! errors Lambda should see.
+//! For AWS Lambda functions: deadlines, the scheduled functions, messages of queues, and the errors
+//! that Lambda should receive.
 //!
-//! A scanner is ten lines; a completer, a reaper and a relay look the same ([`complete`], [`reap`],
-//! [`relay`]), and so does a function that hears a queue ([`consume`], [`each_message`]):
+//! A scanner is ten lines. A completer, a reaper and a relay look the same ([`complete`], [`reap`],
+//! [`relay`]), and so does a function that consumes a queue ([`consume`], [`each_message`]):
 //!
 //! ```no_run
 //! use lambda_runtime::{Error, service_fn};
@@ -69,7 +69,7 @@ mod tests {
     use crate::failure::Failure;
     use crate::inbox::{Consumer, Delivery};
 
-    /// What a closure captures.
+    /// Data that a closure captures.
     #[derive(Debug, Default)]
     struct Shop(tokio::sync::Mutex<Vec<String>>);
 

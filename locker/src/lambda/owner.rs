@@ -2,11 +2,11 @@
 
 use lambda_runtime::Context;
 
-/// The owner's name of this invocation, `function/request-id`: it says where to look in the logs.
-/// Give it to [`BeginBuilder::owner`](crate::BeginBuilder::owner) or
-/// [`StartBuilder::owner`](crate::workflow::StartBuilder::owner).
+/// Returns the owner's name of this invocation, `function/request-id`, which identifies its logs.
 ///
-/// In a test, where a `Context` has neither, it is `local/invocation`.
+/// Pass it to [`BeginBuilder::owner`](crate::BeginBuilder::owner) or
+/// [`StartBuilder::owner`](crate::workflow::StartBuilder::owner). In a test, where a `Context` has
+/// neither, it is `local/invocation`.
 #[must_use]
 pub fn owner(context: &Context) -> String {
     let or = |text: &str, other: &str| if text.is_empty() { other.to_owned() } else { text.to_owned() };

@@ -1,4 +1,4 @@
-//! The functions that run on a schedule, and what is left of their time.
+//! The functions that run on a schedule, and their remaining time.
 
 use std::time::Duration;
 
@@ -19,26 +19,25 @@ const TO_REPORT: Duration = Duration::from_secs(2);
 #[cfg(feature = "workflow")]
 const TO_STOP: Duration = Duration::from_secs(5);
 
-/// Scan until 2 seconds before the end of the invocation, on an event of a schedule, whatever it
-/// holds.
+/// Scans until 2 seconds before the end of the invocation, on any event of a schedule.
 ///
 /// # Errors
 ///
-/// If nothing could be read at all, so that the schedule tries again.
+/// If nothing could be read. The schedule tries again.
 pub async fn scan(locker: &Locker, event: LambdaEvent<Value>) -> Result<RunReport<ScanReport>, Error> {
     let until = deadline(&event.context, TO_REPORT);
     Ok(until.into_iter().fold(Scanner::new(locker), Scanner::deadline).run().await?)
 }
 
-/// Drive due workflows until 5 seconds before the end of the invocation, on an event of a schedule,
-/// whatever it holds.
+/// Drives due workflows until 5 seconds before the end of the invocation, on any event of a
+/// schedule.
 ///
 /// Give the function a runtime of several threads, so that code that blocks its thread does not
-/// hold the workflows beside it.
+/// delay other workflows.
 ///
 /// # Errors
 ///
-/// If nothing could be listed at all, so that the schedule tries again.
+/// If nothing could be listed. The schedule tries again.
 #[cfg(feature = "workflow")]
 pub async fn complete(
     completer: &Completer,
@@ -48,24 +47,24 @@ pub async fn complete(
     Ok(until.into_iter().fold(completer.clone(), Completer::deadline).run().await?)
 }
 
-/// Delete finished workflows until 5 seconds before the end of the invocation, on an event of a
-/// schedule, whatever it holds.
+/// Deletes finished workflows until 5 seconds before the end of the invocation, on any event of a
+/// schedule.
 ///
 /// # Errors
 ///
-/// If nothing could be listed, so that the schedule tries again.
+/// If nothing could be listed. The schedule tries again.
 #[cfg(feature = "workflow")]
 pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<RunReport<ReaperReport>, Error> {
     let until = deadline(&event.context, TO_STOP);
     Ok(until.into_iter().fold(reaper.clone(), Reaper::deadline).run().await?)
 }
 
-/// Send what was left of messages until 5 seconds before the end of the invocation, on an event of
-/// a schedule, whatever it holds.
+/// Sends waiting messages until 5 seconds before the end of the invocation, on any event of a
+/// schedule.
 ///
 /// # Errors
 ///
-/// If nothing could be listed at all, so that the schedule tries again.
+/// If nothing could be listed. The schedule tries again.
 #[cfg(feature = "messages")]
 pub async fn relay(relay: &Relay, event: LambdaEvent<Value>) -> Result<RunReport<RelayReport>, Error> {
     let until = deadline(&event.context, TO_STOP);

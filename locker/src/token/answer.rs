@@ -93,8 +93,9 @@ impl Session {
         }
     }
 
-    /// Let the answer or failure that an operator found beside a token expire: a day after this
-    /// time, since a reader may be about to fetch it.
+    /// Sets an expiry on the separate answer or failure of a token that an operator acted on: a day
+    /// after this time. A reader may have read the token before the act and fetch the answer after
+    /// it.
     pub(crate) async fn expire_answer(&self, record: &Record, at: i64) {
         let Some(Body::Beside { id, .. }) = &record.body else { return };
         let key = TokenItem::Answer { token: record.key.as_str(), id }.to_string();

@@ -46,7 +46,7 @@ impl Attempt {
         self.took_over
     }
 
-    /// This token, for what a task that the work spawns begins:
+    /// Returns this token, for work that a spawned task begins:
     /// [`BeginBuilder::within`](crate::BeginBuilder::within).
     #[must_use]
     pub fn work(&self) -> Work {
@@ -75,10 +75,10 @@ impl Attempt {
     /// The idempotency key for a provider that supports one, such as Stripe.
     ///
     /// It is the same for every attempt at this token, so the provider recognises a repeated
-    /// request, also after an operator released the token. It is the token's key if that fits into
+    /// request, even after an operator released the token. It is the token's key if that fits into
     /// the 255 bytes that providers accept, and its SHA-256 otherwise. It changes only after an
-    /// operator released a failure that was the answer: the provider, which refused the first key,
-    /// would give its refusal again.
+    /// operator released a failure that was the answer: the provider refused the first key, and
+    /// would return the refusal again.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
         name::shared_provider_key(&self.key, self.key_use.version)

@@ -14,13 +14,13 @@ use crate::session::AuditRecord;
 use crate::session::listing::{Entry, ListBuilder, Listed};
 use crate::store::Layout;
 
-/// How many tokens are listed where a caller does not say.
+/// The default number of tokens in a listing.
 const LIMIT: usize = 1000;
 
 impl Locker {
     /// Lists overdue tokens, oldest due time first, over all shards.
     ///
-    /// Reads only what is overdue: the index is sorted by due time.
+    /// Reads only overdue tokens: the index is sorted by due time.
     pub fn overdue(&self) -> ListBuilder<TokenSummary> {
         self.in_progress().only_due()
     }
@@ -35,7 +35,8 @@ impl Locker {
         self.list(TokenState::Held)
     }
 
-    /// Lists operators' acts since a time, oldest first: who did what to which token, and why.
+    /// Lists operators' acts since a time, oldest first: the operator, the act, the token and the
+    /// reason.
     ///
     /// An audit record outlives its token
     /// ([`Settings::audit_retention`](crate::Settings::audit_retention)).
@@ -44,16 +45,17 @@ impl Locker {
         list.since(since.into())
     }
 
-    /// Read the answer that an operator gave with an act, or else the one that the token had before
-    /// it, as JSON text. `None`: there was none, or it has expired.
+    /// Reads the answer that an operator gave with an act, or else the answer that the token had
+    /// before the act, as JSON text. `None`: there was no answer, or it has expired.
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`], [`Error::Unavailable`], [`Error::Answer`] if what is stored is damaged.
+    /// [`Error::Denied`], [`Error::Unavailable`], [`Error::Answer`] if the stored answer is
+    /// damaged.
     ///
     /// # Cost
     ///
-    /// 1 strongly consistent read, and 1 more for an answer in an item of its own: 1 read unit for
+    /// 1 strongly consistent read, and 1 more for an answer in a separate item: 1 read unit for
     /// each 4 KB.
     pub async fn given(&self, act: &AuditRecord) -> Result<Option<String>, Error> {
         if act.is_of_workflow {
@@ -69,8 +71,7 @@ impl Locker {
     }
 }
 
-/// What a listing shows of a token. The index is eventually consistent: read the token before you
-/// act on it.
+/// A token in a listing. The index is eventually consistent: read the token before you act on it.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TokenSummary {

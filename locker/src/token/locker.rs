@@ -63,10 +63,11 @@ impl Locker {
         session.store().read(key.as_str(), Freshness::Strong, session.until(None)).await
     }
 
-    /// Open a connection to DynamoDB, so that the first request does not wait for it: a Lambda
-    /// function has a whole processor while it starts, whatever its memory.
+    /// Opens a connection to DynamoDB, so that the first request does not wait for it: a Lambda
+    /// function has a whole processor while it starts, at any memory size.
     ///
-    /// It takes a second at most, and reports nothing: the first request shows what is wrong.
+    /// It takes a second at most and returns no error: if the connection fails, the first request
+    /// fails.
     ///
     /// # Cost
     ///
@@ -132,8 +133,8 @@ impl LockerBuilder {
         self
     }
 
-    /// Store fingerprints as HMACs. The first key signs; the others only verify what they signed
-    /// before.
+    /// Stores fingerprints as HMACs. The first key signs. The others only verify fingerprints that
+    /// they signed before.
     #[must_use]
     pub fn with_fingerprint_keys(mut self, keys: impl IntoIterator<Item = FingerprintKey>) -> Self {
         self.session.fingerprint_keys = keys.into_iter().collect();

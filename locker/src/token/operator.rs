@@ -56,7 +56,7 @@ impl Locker {
     /// Complete a token whose work **is not overdue and may still be running**, as
     /// [`resolve`](Self::resolve) does.
     ///
-    /// The work is not stopped; whatever it comes to later is refused.
+    /// The work is not stopped. When it ends, its outcome is refused.
     ///
     /// # Errors
     ///
@@ -86,10 +86,11 @@ impl Locker {
         self.intervene(record, TokenAct::Correct, Some(answer), operator).await
     }
 
-    /// Let the stored failure of a **held** token be the answer: nothing is left to do for an
+    /// Makes the stored failure of a **held** token its answer, so that no work is left for an
     /// operator.
     ///
-    /// Later callers go on to get the failure, for the retention that the token was begun with.
+    /// Later callers continue to receive the failure, for the retention that the token was begun
+    /// with.
     ///
     /// # Errors
     ///
@@ -285,7 +286,7 @@ impl Session {
         })
     }
 
-    /// The inner error is the token as it is now, if it is no longer the one that the operator saw.
+    /// The inner error contains the current token, if it changed after the operator read it.
     async fn apply(
         &self,
         write: &Write,
@@ -307,7 +308,7 @@ impl Session {
         let expires = match write {
             // The token keeps it.
             Write::Close { ttl, .. } => *ttl,
-            // The audit record refers to what is no longer the answer.
+            // The former answer lives as long as the audit record, which refers to it.
             _ => audit_ttl,
         };
         if let Some(at) = expires {

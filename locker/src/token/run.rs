@@ -93,7 +93,7 @@ pub enum RunError<E> {
     Failed {
         /// The failure of the work.
         error: E,
-        /// What the failure says of itself: [`Classify::cause`], in at most 200 bytes.
+        /// The cause of the failure: [`Classify::cause`], in at most 200 bytes.
         cause: String,
         /// The class of the failure, which decides what happens to the token.
         class: Class,
@@ -105,7 +105,8 @@ pub enum RunError<E> {
     InProgress(Holder),
     /// The key was used for a different request. The work was not done; use a new key.
     Mismatch(Box<Record>),
-    /// There is no outcome; the error says why and what to do. This call did not do the work.
+    /// There is no outcome. The error contains the reason and the remedy. This call did not do the
+    /// work.
     Locker(Error),
 }
 
@@ -146,7 +147,7 @@ impl BeginBuilder {
     /// Do the work once and store its answer, or return the stored answer.
     ///
     /// The work runs once, on the current task, and only if this call acquired the token. The
-    /// [`Class`] of its error decides what happens to the token. The outcome is logged before it is
+    /// [`Class`] of its error determines the end of the token. The outcome is logged before it is
     /// stored.
     ///
     /// Await `run` before you reply to your caller: AWS Lambda freezes an environment after the
@@ -256,7 +257,8 @@ impl Lock {
                 let (class, cause) = (error.class(), failure::said(&error));
                 metrics::work_took(&key, class.as_str(), seconds);
                 let (error, ended) = match class {
-                    // It says nothing about the attempt that the token was taken over from.
+                    // The failure proves nothing about the attempt that the token was taken over
+                    // from.
                     Class::Transient if attempt.took_over() => {
                         self.give_back(cause.clone()).await;
                         (error, Ok(()))
@@ -306,8 +308,9 @@ impl Lock {
         }
     }
 
-    /// How a failure ends the token. After a takeover it says nothing about the attempt before,
-    /// which may have done the work: then it is not the answer until an operator says so.
+    /// Returns the end of the token after a failure. After a takeover, the failure proves nothing
+    /// about the former attempt, which may have done the work. Then the failure becomes the answer
+    /// only if an operator decides so.
     fn failed(&self, class: Class, cause: &str) -> Finish {
         let in_doubt = self.held().is_some_and(Held::may_have_been_done);
         match class {

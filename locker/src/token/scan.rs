@@ -94,7 +94,7 @@ impl Scanner {
     ///
     /// It lists overdue tokens and reads each token again, because the index is eventually
     /// consistent. A token that is still overdue is logged at once, so that a scan that is cut
-    /// short has reported what it found. Tokens that cannot be read are logged too.
+    /// short has reported its findings. Tokens that cannot be read are logged as well.
     ///
     /// # Errors
     ///
@@ -104,10 +104,10 @@ impl Scanner {
     /// # Cost
     ///
     /// 1 request for each shard and 100 overdue tokens, and 1 request and 1 read unit for each
-    /// overdue token. Up to 16 of these reads are under way at a time. 1 write unit to write down
-    /// that it ran, which [`status`](crate::operator) reads; it needs `dynamodb:PutItem` on the
-    /// item `locker runs scanner`, and works without. The counts cost half a read unit for each 4
-    /// KB of entries, 10 to 20 entries.
+    /// overdue token. Up to 16 of these reads are under way at a time. 1 write unit to record the
+    /// run, which [`status`](crate::operator) reads. The record needs `dynamodb:PutItem` on the
+    /// item `locker runs scanner`; without that permission the scan works, but has no record. The
+    /// counts cost half a read unit for each 4 KB of entries, 10 to 20 entries.
     pub async fn run(&self) -> Result<RunReport<ScanReport>, Error> {
         scheduled(self.session(), Machine::Scanner, self.deadline, Box::pin(self.scan())).await
     }
@@ -260,7 +260,7 @@ impl Counts for ScanReport {
 impl Serialize for ScanReport {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut report = serializer.serialize_struct("ScanReport", 6)?;
-        // As the metric has it: what cannot be read is missing, too.
+        // Like the metric, `missing` includes tokens that cannot be read.
         report.serialize_field("missing", &(self.missing.len() + self.unreadable))?;
         report.serialize_field("unreadable", &self.unreadable)?;
         report.serialize_field("oldestSeconds", &self.oldest.as_secs())?;

@@ -89,8 +89,7 @@ impl BeginBuilder {
         self
     }
 
-    /// Set the owner's name, such as `order_update/<request id>`: it says where to look in the
-    /// logs.
+    /// Sets the owner's name, such as `order_update/<request id>`, which identifies its logs.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
@@ -130,11 +129,11 @@ impl BeginBuilder {
         self
     }
 
-    /// Take the token over if it is overdue by more than this grace plus the allowance for clock
+    /// Takes the token over if it is overdue by more than this grace plus the allowance for clock
     /// skew ([`Settings::max_clock_skew`](crate::Settings::max_clock_skew)). The default is never.
     ///
-    /// **This gives up at-most-once.** The previous owner may be slow instead of dead, and then
-    /// both do the work; only one of them can store an answer. Use it where doing the work twice is
+    /// **This gives up at-most-once.** The previous owner may be slow instead of dead. Then both do
+    /// the work, and only the new owner can store an answer. Use it where repeated work is
     /// harmless, or where the provider recognises
     /// [`Attempt::idempotency_key`](crate::Attempt::idempotency_key).
     pub fn take_over_after(mut self, grace: Duration) -> Self {
@@ -197,24 +196,25 @@ impl BeginBuilder {
         self
     }
 
-    /// Keep the token out of listings and of the scanner while it is in progress, because **every
-    /// effect of the work has a token or a workflow of its own**, which is listed. Then an operator
-    /// has one line for one effect, and not a second for the work around it. It takes a takeover as
-    /// well, since no operator sees that its process died.
+    /// Keeps the token out of listings and of the scanner while it is in progress.
     ///
-    /// It is listed once it is left in doubt or held, and stays so if it is taken over. If its
-    /// process died and no caller takes it over, DynamoDB deletes it: its `ttl` is a week after the
-    /// expected completion. Work that goes on for longer has to [`extend`](crate::Lock::extend) it.
-    /// It cannot be combined with [`recognised_for`](Self::recognised_for): the age of the key
-    /// would be forgotten with it.
+    /// Use it if **every effect of the work has its own token or workflow**, which is listed. Then
+    /// an operator sees one line for one effect, and no second line for the work around it. Combine
+    /// it with a takeover, since no operator sees that its process died.
+    ///
+    /// The token is listed once it is left in doubt or held, and stays listed if it is taken over.
+    /// If its process died and no caller takes it over, DynamoDB deletes it: its `ttl` is a week
+    /// after the expected completion. Work that takes longer has to [`extend`](crate::Lock::extend)
+    /// it. It cannot be combined with [`recognised_for`](Self::recognised_for): the deletion of the
+    /// token would delete the age of the key as well.
     pub const fn unlisted(mut self) -> Self {
         self.is_unlisted = true;
         self
     }
 
-    /// Name the token or the workflow that this work is part of, so that an operator sees them
-    /// together. Work that is begun on the task of another one's [`run`](Self::run) names it by
-    /// itself; a task that you spawn does not.
+    /// Sets the token or the workflow that this work is part of, so that an operator sees them
+    /// together. Work that is begun on the task of another token's [`run`](Self::run) has it by
+    /// default; work on a spawned task does not.
     pub fn within(mut self, within: Work) -> Self {
         self.within = Some(within);
         self

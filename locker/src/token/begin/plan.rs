@@ -1,4 +1,4 @@
-//! The plan of a begin, checked, and what a record that refuses it means.
+//! The validated plan of a begin, and the meaning of a record that refuses it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +71,7 @@ pub(crate) enum Round {
     Again,
 }
 
-/// What the record that refused a begin means.
+/// The meaning of the record that refused a begin.
 pub(crate) enum Judged {
     Mine(Box<Record>),
     Overdue(Box<Record>),
@@ -169,7 +169,7 @@ impl Plan {
         let before = |record: &Record| record.attempt.clone().unwrap_or_else(|| "unknown".to_owned());
         let used = |record: &Record| KeyUse { since: Some(record.key_since()), ..record.key_use };
         let expected_completion = time::stored(time::after(created, self.due.from(created)));
-        // What an attempt before left in doubt stays listed until the work has ended.
+        // A token that an earlier attempt left in doubt stays listed until the work has ended.
         let is_unlisted = self.is_unlisted && predecessor.is_none_or(|record| !record.is_listed());
         NewToken {
             key: self.key.clone(),
@@ -218,7 +218,7 @@ impl Plan {
     /// ended.
     fn key_used_after(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let recognised = self.recognised_for?;
-        // The clock that noted its first use may be behind.
+        // The clock of the first use may be slow.
         let recognised = recognised.saturating_sub(self.session.skew());
         Some(time::before(time::after(now, self.due.from(now)), recognised))
     }

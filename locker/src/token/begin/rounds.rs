@@ -1,4 +1,4 @@
-//! Begin: one conditional put, then whatever the record that refused it calls for.
+//! Begin: one conditional put, then the requests that depend on the record that refused it.
 
 use std::sync::Arc;
 
@@ -130,7 +130,7 @@ impl Plan {
         probed.map_err(|source| Error::Probe { source })
     }
 
-    /// Replace the overdue token, if it is still the one that was seen.
+    /// Replaces the overdue token, if it is unchanged since it was read.
     async fn take_over(&self, record: Box<Record>, sent: &mut Sent) -> Result<Round, Error> {
         if let Some(probe) = self.take_over.as_ref().and_then(|take_over| take_over.probe.as_ref())
             && self.probe(probe, &record).await? == Probed::Unsafe

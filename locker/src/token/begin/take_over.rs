@@ -9,7 +9,7 @@ use crate::core::private::Private;
 use crate::core::token::record::Record;
 use crate::error::BoxError;
 
-/// What a probe reports about overdue work.
+/// The result of a probe of overdue work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Probed {

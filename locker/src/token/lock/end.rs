@@ -99,7 +99,7 @@ pub(crate) fn overwritten(write: &Write) -> Error {
     Error::Unknown { verb: write.verb(), tries: 2, source }
 }
 
-/// A lock could not be ended. Carries the error, and what is needed to try again.
+/// A lock could not be ended. Contains the error, and the data to try again.
 ///
 /// Dropping it leaves the token as it is.
 #[derive(Debug)]
@@ -138,10 +138,10 @@ impl EndError {
         (*self.error, self.lock.map(|lock| *lock))
     }
 
-    /// The lock, if this attempt still owns the token for certain: end it in another way.
+    /// Returns the lock, if this attempt still owns the token for certain: end it in another way.
     ///
-    /// `None` after [`Error::LostOwnership`], and after [`Error::Unknown`], when a different end
-    /// could replace one that was applied: call [`again`](Self::again) instead.
+    /// `None` after [`Error::LostOwnership`]. Also `None` after [`Error::Unknown`] if a different
+    /// end could replace an end that was applied: call [`again`](Self::again) instead.
     #[must_use]
     pub fn into_lock(self) -> Option<Lock> {
         self.lock.map(|lock| *lock)

@@ -48,14 +48,14 @@ pub struct Lock {
     pub(crate) held: Option<Box<Held>>,
 }
 
-/// What a lock knows about its token.
+/// The state of a lock's token, as the lock knows it.
 #[derive(Debug, Clone)]
 pub(crate) struct Held {
     pub(crate) token: Arc<NewToken>,
     pub(crate) expected: Duration,
     pub(crate) deadline: Option<DateTime<Utc>>,
     pub(crate) predecessor: Option<Box<Record>>,
-    /// Whether a probe said that the predecessor's work did not happen and will not.
+    /// Whether a probe reported that the predecessor's work did not happen and will not happen.
     pub(crate) probed: bool,
     /// Whether a later begin with the same options takes the token over, if this attempt leaves it
     /// in doubt.
@@ -71,8 +71,9 @@ impl Held {
         self.predecessor.is_some() && !self.probed
     }
 
-    /// Whether an attempt was given the provider's key of which the release of this one says
-    /// nothing: before an operator's release, or before the attempt that this one took over from.
+    /// Whether an earlier attempt used the provider's key. The release of this attempt proves
+    /// nothing about that attempt. It ran before an operator's release, or this attempt took over
+    /// from it.
     pub(crate) fn remembers_key(&self) -> bool {
         let before = self.predecessor.as_ref().map_or(self.token.key_use, |record| record.key_use);
         self.token.key_use.version > 1 || before.since.is_some()

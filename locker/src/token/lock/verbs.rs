@@ -41,7 +41,7 @@ impl Lock {
     /// # Crash window
     ///
     /// A process that dies between the work and this write leaves the token in progress. The
-    /// outcome is in the log only if the process got as far as this call.
+    /// outcome is in the log only if the process had started this call.
     ///
     /// # Cancel safety
     ///
@@ -131,7 +131,7 @@ impl Lock {
         Some(End::new(self.session.clone(), held, write, None))
     }
 
-    /// Leave the token in doubt, because it is unknown whether the work happened, and say why.
+    /// Leaves the token in doubt with a cause, because it is unknown whether the work happened.
     ///
     /// The token stays in progress, with the cause, and is listed as overdue from now on. No other
     /// caller does the work unless it chose to take over; a takeover counts from the due time that
@@ -204,14 +204,17 @@ impl Lock {
         end.again().send().await.is_ok()
     }
 
-    /// Keep the token for the next caller that takes over with this grace, who may do so at once:
-    /// what the work did has a record of its own, and that one is listed. One that was listed
-    /// before it was taken over stays listed.
+    /// Leaves the token to the next caller that takes over with this grace, which may take over at
+    /// once.
+    ///
+    /// Use it only if the effect of the work has its own record, which is listed. A token that was
+    /// listed before it was taken over stays listed.
     #[cfg(feature = "http")]
     pub(crate) async fn set_aside(mut self, cause: String, grace: Duration) {
         let Some(held) = self.held.take() else { return };
         self.session.log_end(&held.token, "setAside", Some(&cause));
-        // A caller whose clock is behind may do so, too.
+        // The margin contains the skew twice, so a caller with a slow clock may take over at once
+        // as well.
         let skew = self.session.skew();
         let margin = grace.saturating_add(skew).saturating_add(skew).saturating_add(Duration::from_millis(1));
         let promised = time::stored(time::before(self.session.now(), margin));
@@ -232,8 +235,8 @@ impl Lock {
     /// # Errors
     ///
     /// [`EndError`]. [`Error::LostOwnership`]: the token was taken over or ended, so stop working
-    /// if you can. After any other error, [`EndError::into_lock`] returns the lock; go on or end
-    /// it.
+    /// if you can. After any other error, [`EndError::into_lock`] returns the lock: continue the
+    /// work, or end it.
     ///
     /// # Cost
     ///
