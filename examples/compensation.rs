@@ -45,7 +45,7 @@ impl Workflow for Trip {
     async fn run(&self, flow: &Flow, cents: u64) -> Result<String, Stop> {
         let charge = flow.once("charge").input(&cents).compensate(&Undo::Refund { cents });
         let receipt = charge.run(async |attempt| self.charge(attempt, cents).await).await?;
-        // A permanent failure that is passed on compensates what was done, last step first.
+        // A permanent failure that is returned compensates the earlier steps, last step first.
         let seat = flow.once("reserve").run(async |_| self.reserve().await).await?;
         Ok(format!("seat {seat}, {receipt}"))
     }

@@ -1,4 +1,4 @@
-//! A completer with workflows of your own: it finishes what no caller waits for.
+//! A completer with your own workflows: it finishes workflows that no caller waits for.
 //!
 //! Run it with `cargo run -p locker-examples --bin complete`. As a Lambda function,
 //! `locker::lambda::complete` does the same.
@@ -44,9 +44,10 @@ async fn main() -> Result<(), BoxError> {
     println!("ship 7 is started, and nobody waits: {}", matches!(started, Outcome::InProgress(_)));
     workflows.start(&Remind, ("remind", 7), &()).enqueue().await?;
 
-    // What was enqueued is due from the next millisecond on.
+    // An enqueued workflow is due from the next millisecond on.
     tokio::time::sleep(std::time::Duration::from_millis(2)).await;
-    // Without the code of `remind`, it is counted by name and left as it is.
+    // Without the code of `remind`, the completer counts the workflow by name and does not change
+    // it.
     let report = Completer::new(&workflows).register(ship).run().await?;
     println!("completed: {}, without code here: {:?}", report.completed, report.unknown);
     let report = Completer::new(&workflows).register(Remind).also_expect(["ship"]).run().await?;

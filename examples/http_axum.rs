@@ -39,14 +39,14 @@ fn app(locker: Locker) -> Router {
     let customer = |request: &Parts| Some(request.extensions.get::<Customer>()?.0.clone());
     Router::new()
         .route("/orders", post(order))
-        // Innermost, so that only what the handler answered is stored.
+        // Innermost, so that only the handler's answers are stored.
         .layer(IdempotencyLayer::new(locker, Operation::method_and_path(), customer))
         // Outside of it: the layer needs the customer, and a 401 must not become a stored answer.
         .layer(from_fn(authenticate))
-        // Outside of both: a preflight request has no credentials, and a replay needs the headers
-        // of its own request.
+        // Outside of both: a preflight request has no credentials, and the CORS headers of a replay
+        // must fit the repeated request.
         .layer(CorsLayer::new().allow_origin(HeaderValue::from_static("https://shop.example")))
-        // Outermost: it also records what the others refuse.
+        // Outermost: it also records requests that the other layers refuse.
         .layer(TraceLayer::new_for_http())
 }
 

@@ -1,4 +1,4 @@
-//! The reply of a charge is lost. A probe asks the bank what happened, so the charge is not
+//! The reply of a charge is lost. A probe asks the bank whether it charged, so the charge is not
 //! repeated.
 //!
 //! Run it with `cargo run -p locker-examples --bin probe`.
@@ -21,7 +21,7 @@ impl Payment {
         let mut books = self.books.lock().unwrap_or_else(PoisonError::into_inner);
         let charges = books.entry(attempt.idempotency_key().to_owned()).or_default();
         charges.push(format!("receipt {}", charges.len() + 1));
-        // Not transient: that would say that nothing happened.
+        // Not transient: a transient failure would mean that nothing happened.
         Err(Failure::in_doubt("the connection was reset".to_owned()))
     }
 

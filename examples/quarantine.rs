@@ -13,7 +13,7 @@ use locker::{BoxError, Class, Classify, Intervened, Operator};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// An error of the carrier. Its class decides what happens to the step.
+/// An error of the carrier. Its class determines the state of the step.
 #[derive(Debug, Error, Serialize, Deserialize)]
 enum CarrierError {
     #[error("the carrier is busy")]

@@ -169,8 +169,8 @@ fn settings(connection: &Connection) -> Settings {
     settings
 }
 
-/// Purchases, whose rows have a table of their own. Like every embedded table, it is created on
-/// first use.
+/// Purchases, whose rows have a separate table. Like every embedded table, it is created on first
+/// use.
 async fn purchases(
     connection: &Connection,
     orders_table: String,

@@ -76,8 +76,8 @@ fn log<R: Serialize, E: Display>(name: &str, counts: &[&str], report: Result<R, 
     }
 }
 
-/// Delivers the messages of the queue as Lambda does, and then has the packer handle what an
-/// operator redrove.
+/// Delivers the messages of the queue as Lambda does. Then the packer processes the redriven
+/// messages.
 async fn pack(packer: &Packer, queue: &Queue) {
     loop {
         let records = queue.receive();

@@ -1,8 +1,8 @@
-//! What the servers of `dev` answer: programs on this machine, but no web page.
+//! The access rule of the servers of `dev`: programs on this machine, but no web page.
 //!
 //! A browser lets every page send requests to `127.0.0.1`. Some need no permission of the server,
 //! such as a `POST` without a body: they have the `Origin` of the page. A page whose host name
-//! resolves to `127.0.0.1` may read the responses, too: its requests have that name in `Host`.
+//! resolves to `127.0.0.1` may also read the responses: its requests have that name in `Host`.
 
 use std::net::SocketAddr;
 

@@ -75,8 +75,8 @@ fn lock(directory: &Path) -> Result<File, Exit> {
     }
 }
 
-/// Empties the tables and the books. Only in a store that `dev` has served, or that is empty:
-/// another one holds what somebody wants to keep.
+/// Empties the tables and the provider's records. Only in a store that `dev` has served, or that is
+/// empty: another store may contain data that its user wants to keep.
 async fn empty(connection: &Connection, orders_table: &str, files: [&PathBuf; 2]) -> Result<(), Exit> {
     let client = &connection.client;
     let failed = |error: &dyn std::error::Error| {

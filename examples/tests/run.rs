@@ -1,4 +1,4 @@
-//! Runs every example as a process, and compares what it prints.
+//! Runs every example as a process, and compares its output.
 
 #![allow(clippy::expect_used, clippy::panic, reason = "it is a test")]
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 use locker_tests::{Bench, Function, Reply};
 use serde_json::json;
 
-/// An example with its binary and what it prints.
+/// An example with its binary and its output.
 struct Example {
     name: &'static str,
     binary: &'static str,

@@ -1,5 +1,5 @@
-//! A test of your own code under every fault: requests that are lost, late or refused, and
-//! processes that die.
+//! A test of your own code under every fault: lost, late and refused requests, and processes that
+//! die.
 //!
 //! Run it with `cargo test -p locker-examples --test sweep`. Its dependency is `lock-token-testing`
 //! with the feature `sweep`. The second test shows that the sweep finds a defect that no test
@@ -24,7 +24,7 @@ async fn checkout(
     let charged = token.run(|attempt| async move {
         let charge = bank.apply(&attempt.idempotency_key(), "charge").await;
         charge.map_err(|failure| match failure.class {
-            // The defect: a time-out does not say that nothing was charged.
+            // The defect: after a time-out the card may have been charged.
             Class::InDoubt if !careful => Failure::transient(failure.error),
             _ => failure,
         })

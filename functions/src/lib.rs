@@ -2,7 +2,8 @@
 //! library, and map the result. The scheduled functions are those of `locker::lambda`.
 //!
 //! - `orders`: an HTTP API; `POST /orders` creates an order once per `Idempotency-Key`, and charges
-//!   once per order, whatever the key. `POST /purchases` starts a purchase, which is a workflow.
+//!   once per order, even under different keys. `POST /purchases` starts a purchase, which is a
+//!   workflow.
 //! - `worker`: the same orders from SQS, with partial batch responses.
 //! - `packer`: packs paid purchases from a FIFO queue, and gives the purchase the event with the
 //!   parcel.

@@ -25,7 +25,8 @@ pub struct Receipt {
     pub charge: String,
 }
 
-/// A request to refund whatever was charged under a key, and to refuse every later charge under it.
+/// A request to refund the charge of a key, if there is one, and to refuse every later charge under
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RefundRequest {
@@ -59,7 +60,7 @@ impl Payments {
     /// If the address is not `https` with a host, or `http` of this machine, or holds a credential,
     /// which logs and the function's configuration would show; or the HTTP client cannot be built.
     pub fn new(url: impl Into<String>, timeout: Duration) -> Result<Self, BoxError> {
-        // The process has one provider of cryptography. One that was installed earlier stays.
+        // The process has one provider of cryptography. An earlier installation has precedence.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let url = url.into();
         let (charges, refunds) = (address(&url, "charges")?, address(&url, "refunds")?);
@@ -96,18 +97,17 @@ impl Payments {
         self.timeout
     }
 
-    /// Charge an amount, under an idempotency key that the provider recognises.
+    /// Charges an amount, under an idempotency key that the provider recognises.
     ///
     /// # Errors
     ///
-    /// The class depends on what is known; see [`class_of`]. A failed connect is transient: nothing
+    /// The class depends on the evidence; see [`class_of`]. A failed connect is transient: nothing
     /// was sent. A timeout, a dropped connection and an unreadable response are in doubt.
     pub async fn charge(&self, charge: &Charge, idempotency_key: String) -> Result<Receipt, Failure> {
         self.post(&self.charges, charge, idempotency_key).await
     }
 
-    /// Refund what was charged under a key, and have the provider refuse every later charge under
-    /// it.
+    /// Refunds the charge of a key. The provider refuses every later charge under it.
     ///
     /// # Errors
     ///
@@ -116,8 +116,8 @@ impl Payments {
         self.post(&self.refunds, request, idempotency_key).await
     }
 
-    /// Find what was charged under a key. `None`: nothing yet. The same key may then be sent again,
-    /// even if an earlier request is still in flight, since the provider charges once for each key.
+    /// Finds the charge of a key. `None`: nothing yet. The same key may then be sent again, even if
+    /// an earlier request is still in flight, since the provider charges once for each key.
     ///
     /// # Errors
     ///

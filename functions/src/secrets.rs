@@ -18,7 +18,7 @@ use crate::environment::{CannotStart, Environment};
 pub(crate) struct Secrets {
     /// The bearer token for the payment provider.
     pub(crate) payments: Option<String>,
-    /// The first key signs fingerprints. The others verify what they signed before.
+    /// The first key signs fingerprints. The others verify fingerprints that they signed before.
     pub(crate) fingerprints: Vec<FingerprintKey>,
 }
 

@@ -76,7 +76,7 @@ impl Telemetry {
     }
 }
 
-/// What a log shows of a key, by the settings.
+/// Returns the form of a key in logs, by the settings.
 pub(crate) fn shown(settings: &Settings, key: &Key) -> String {
     match settings.keys_in_logs {
         KeysInLogs::Digest => key.digest(),

@@ -42,7 +42,7 @@
 //! | `unfinishedWorkflows` | gauge | | workflows due and not finished, counted by the last completer run, up to its limit |
 //! | `failingWorkflows` | gauge | | workflows without progress for an hour (`failing_after`), which are retried; counted by the last completer run |
 //! | `workflowsInQuarantine` | gauge | | workflows that wait for an operator, counted by the last completer run |
-//! | `lateEvents` | gauge | | late events that nobody has handled, counted by the last completer run, up to its limit |
+//! | `lateEvents` | gauge | | late events that are not handled yet, counted by the last completer run, up to its limit |
 //! | `workflowsWaiting` | gauge | | workflows that wait for an event or a timer, in the first 1,000 that are not due; counted by the last completer run |
 //! | `workflowsWithoutCode` | gauge | | due workflows of names that the last completer run neither has code for nor expects of others |
 //! | `completerFinished`, `reaperFinished`, `relayFinished` | gauge | | 1 if the last run saw everything that was due, 0 if there may be more |
@@ -51,7 +51,7 @@
 //! | `targetRefusals` | counter | `topic` | messages refused for a reason of their target: a permission, a key, a missing queue |
 //! | `unsentMessages` | gauge | | unsent messages, delayed ones included, at the begin of the last relay run, counted up to 1,000 |
 //! | `oldestUnsentMessage` | gauge, seconds | | how long the oldest unsent message has been unsent, at the begin of the last relay run; a lower bound if more than 10,000 messages in a shard wait for another try |
-//! | `deadMessages` | gauge | | dead messages counted by the last relay run, up to 1,000: outgoing ones, and those that consumers set aside |
+//! | `deadMessages` | gauge | | dead messages counted by the last relay run, up to 1,000: outgoing messages, and received messages that their consumers dead-lettered |
 //! | `oldestWaitingMessage` | gauge, seconds | | how long the oldest message has waited in the table for its consumer |
 //!
 //! `operation` is the scope of a composed key, or `-`; `workflow` is the name of the workflow's
@@ -139,7 +139,7 @@ pub(crate) const UNFINISHED_WORKFLOWS: &str = "unfinishedWorkflows";
 pub(crate) const FAILING_WORKFLOWS: &str = "failingWorkflows";
 /// Workflows that wait for an operator, counted by the last completer run.
 pub(crate) const WORKFLOWS_IN_QUARANTINE: &str = "workflowsInQuarantine";
-/// Late events that nobody has handled, counted by the last completer run.
+/// Late events that are not handled yet, counted by the last completer run.
 pub(crate) const LATE_EVENTS: &str = "lateEvents";
 /// Workflows that wait for an event or a timer, counted by the last completer run.
 pub(crate) const WORKFLOWS_WAITING: &str = "workflowsWaiting";
@@ -154,8 +154,8 @@ pub(crate) const REAPER_FINISHED: &str = "reaperFinished";
 pub(crate) const MESSAGES_SENT: &str = "messagesSent";
 /// Messages that expired before they were sent, by topic.
 pub(crate) const MESSAGES_EXPIRED: &str = "messagesExpired";
-/// Messages that became dead: they wait for an operator. By topic; those that were received, by
-/// their consumer.
+/// Messages that became dead: they wait for an operator. The label is the topic, or the consumer of
+/// a received message.
 pub(crate) const MESSAGES_DEAD: &str = "messagesDead";
 /// Messages that were refused for a reason of their target, such as a permission, a disabled key or
 /// a missing queue, by topic. They are retried.
@@ -248,8 +248,8 @@ pub(crate) fn work_took(key: &Key, outcome: &'static str, seconds: f64) {
     histogram!(WORK_DURATION, "operation" => operation(key), "outcome" => outcome).record(seconds);
 }
 
-/// Set a gauge to a count or a number of seconds. One that was not counted keeps its last value:
-/// zero would be wrong.
+/// Sets a gauge to a count or a number of seconds. `None` keeps the last value: zero would be
+/// wrong.
 fn set(name: &'static str, value: Option<f64>) {
     if let Some(value) = value {
         gauge!(name).set(value);
@@ -371,8 +371,8 @@ pub(crate) fn count_target_refusal(topic: &str) {
     counter!(TARGET_REFUSALS, "topic" => topic.to_owned()).increment(1);
 }
 
-/// `of`: the topic, or the consumer. Never the type of an event that was received: whoever may
-/// write to the queue chooses it, and each value of a label costs.
+/// `of`: the topic, or the consumer. Never the type of a received event: any writer of the queue
+/// chooses it, and each value of a label costs.
 pub(crate) fn count_dead(of: &str) {
     counter!(MESSAGES_DEAD, "topic" => of.to_owned()).increment(1);
 }

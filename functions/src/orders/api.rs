@@ -19,12 +19,12 @@ use super::{OrderRequest, Shop};
 /// Identifies the caller of a request.
 pub type Caller = fn(&Parts) -> Option<String>;
 
-/// Build the API, behind the idempotency layer. On AWS, `caller` is [`caller`](fn@caller).
+/// Builds the API with the idempotency layer around it. On AWS, `caller` is [`caller`](fn@caller).
 pub fn router(shop: Shop, caller: Caller) -> Router {
     let mut settings = HttpSettings::default();
     settings.expect_within = shop.locker.settings().expect_within;
-    // An order has a token of its own, and a purchase is a workflow: a request that was cut short
-    // may run again.
+    // An order has its own token, and a purchase is a workflow: a request that was cut short may
+    // run again.
     settings.resumable = Some(Resumable::one_effect(Duration::ZERO));
     let layer = IdempotencyLayer::new(shop.locker.clone(), Operation::method_and_path(), caller);
     Router::new()
@@ -50,7 +50,7 @@ pub fn caller(request: &Parts) -> Option<String> {
 /// Time reserved at the end of an invocation, for its response.
 const RESERVE: Duration = Duration::from_secs(1);
 
-/// Tell the idempotency layer about the invocation that the request came with.
+/// Passes the Lambda invocation of the request to the idempotency layer.
 async fn invocation(mut request: Request) -> Request {
     if let Some(context) = request.extensions().get::<lambda_http::Context>() {
         let owner = Owner(format!("orders/{}", context.request_id));
@@ -99,11 +99,12 @@ async fn read(
     }
 }
 
-/// Build the response to a failure.
+/// Builds the response to a failure.
 ///
 /// The order has its own token, which records the outcome. So unless the failure is the answer, the
 /// layer keeps the request's token for a retry of the same request, which gets the outcome. A
-/// request that found the order in progress did nothing, and says so.
+/// request that found the order in progress did nothing, so its response releases the request's
+/// token.
 fn failed(error: &RunError<Failure>) -> Response {
     use StatusCode as S;
     let (status, kind, title, transient) = match error {

@@ -38,7 +38,7 @@ pub struct Order {
 /// The dependencies of orders.
 #[derive(Debug, Clone)]
 pub struct Shop {
-    /// The lock tokens, which are also where orders are kept.
+    /// The lock tokens, which also store the orders.
     pub locker: Locker,
     /// The payment provider.
     pub payments: Payments,

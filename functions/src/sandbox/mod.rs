@@ -102,7 +102,7 @@ impl Books {
         Some(entry.receipt.clone())
     }
 
-    /// Refund what was charged under a key, once, and refuse charges under it from now on.
+    /// Refunds the charge of a key, once, and refuses charges under it from now on.
     fn give_back(&mut self, key: &str) -> Option<String> {
         self.banned.insert(key.to_owned());
         let entry = self.entries.get_mut(key)?;
@@ -199,7 +199,7 @@ async fn refund(State(provider): State<Sandbox>, Json(request): Json<RefundReque
     if mood == Mood::Busy {
         return StatusCode::TOO_MANY_REQUESTS.into_response();
     }
-    // Each charge is refunded once, so a refund needs no key of its own.
+    // Each charge is refunded once, so a refund needs no separate key.
     let refund = provider.change(|books| books.give_back(&request.charge_key));
     tracing::info!(key = request.charge_key, refund, ?mood, "the provider refunded");
     reply(mood, Json(Refund { refund })).await

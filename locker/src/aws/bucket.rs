@@ -12,9 +12,10 @@ use crate::message::Bodies;
 
 /// A bucket of Amazon S3, for a [`ClaimCheck`](crate::message::ClaimCheck).
 ///
-/// A sender needs `s3:PutObject` on the objects of the prefix, a receiver `s3:GetObject` on them
-/// and `s3:ListBucket` on the bucket: without that, S3 says of an absent object that access is
-/// denied, which is told as a failure of the store. A call that takes longer than 30 seconds fails.
+/// A sender needs `s3:PutObject` on the objects of the prefix. A receiver needs `s3:GetObject` on
+/// them and `s3:ListBucket` on the bucket. Without `s3:ListBucket`, S3 denies access to an absent
+/// object, which is reported as a failure of the store. A call that takes longer than 30 seconds
+/// fails.
 ///
 /// Source: Amazon S3 API Reference, `GetObject`.
 #[derive(Debug, Clone)]
@@ -31,7 +32,7 @@ impl Bucket {
     }
 }
 
-/// How long a body may take. The recommended client has no limit of its own.
+/// The time limit of a body. The recommended client has no limit.
 const WITHIN: Duration = Duration::from_secs(30);
 
 impl Bodies for Bucket {

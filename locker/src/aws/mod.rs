@@ -2,7 +2,7 @@
 //! [Amazon S3](Bucket) for large bodies.
 //!
 //! Each message is the event's JSON ([`Envelope::to_json`](crate::message::Envelope::to_json)).
-//! The reply of AWS decides what happens to the message (see [`Sent`](crate::message::Sent)):
+//! The reply of AWS determines the outcome for the message (see [`Sent`](crate::message::Sent)):
 //!
 //! | reply | class | the message |
 //! |---|---|---|
@@ -13,7 +13,7 @@
 //! | access denied, no such queue, topic or bus, any code of AWS KMS | `TargetRefused` | is retried; the alarm `TargetsRefuse` rises |
 //! | any other 4xx | `Refused` | is retried |
 //!
-//! A batch that is refused as a whole is sent again one by one, so that one message is
+//! A batch that is refused as a whole is sent again one by one. Then one bad message is
 //! dead-lettered and not the nine others. A request takes at most 4 seconds.
 //!
 //! Make the SDK client outside the handler, and share its HTTP client with DynamoDB's; on Lambda,

@@ -25,7 +25,7 @@ const WAIT: i32 = 20;
 const SLACK: Duration = Duration::from_secs(5);
 /// The longest for which SQS hides a message at a receive.
 const HIDDEN: Duration = Duration::from_secs(12 * 60 * 60);
-/// Between two runs over what waits in the table.
+/// The pause between two runs over the waiting messages of the table.
 const EVERY: Duration = Duration::from_secs(60);
 /// The longest time in which such a run begins messages.
 const A_RUN: Duration = Duration::from_secs(10);
@@ -35,7 +35,7 @@ const PAUSES: Backoff = Backoff::doubling(Duration::from_secs(1), Duration::from
 type Boxed<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 async fn ended(stopped: &mut watch::Receiver<bool>) {
-    // An error: nobody can stop it any more, since its caller is gone.
+    // An error means that the sender, and so the caller, is gone. This also counts as a stop.
     drop(stopped.wait_for(|stopped| *stopped).await);
 }
 
@@ -220,7 +220,8 @@ impl Sqs {
         let system = message.attributes();
         let attribute = |name| system.and_then(|all| all.get(&name)).map(String::as_str);
         let receives = attribute(MessageSystemAttributeName::ApproximateReceiveCount);
-        // A standard queue may have groups, too, which are no order. Only a FIFO queue has numbers.
+        // A standard queue may have groups as well, which define no order. Only a FIFO queue has
+        // numbers.
         let is_fifo = attribute(MessageSystemAttributeName::SequenceNumber).is_some();
         let group = attribute(MessageSystemAttributeName::MessageGroupId).filter(|_| is_fifo);
         let own = message.message_attributes().into_iter().flatten();

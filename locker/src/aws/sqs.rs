@@ -11,10 +11,10 @@ use crate::core::message::envelope::Envelope;
 use crate::inbox::{Delivery, Visibility};
 use crate::message::{Sent, Target};
 
-/// A queue of Amazon SQS. Messages go by `SendMessageBatch`, ten in a request.
+/// A queue of Amazon SQS. Messages are sent by `SendMessageBatch`, ten in a request.
 ///
 /// A FIFO queue keeps messages of one subject in order: its group is [`Envelope::group_id`]. It
-/// drops what it was given in the last 5 minutes: its deduplication id is
+/// drops copies of a message within 5 minutes: its deduplication id is
 /// [`Envelope::deduplication_id`]. A standard queue does neither; its receivers compare sequences
 /// and ids.
 ///

@@ -7,7 +7,7 @@ use super::reply::{self, Service};
 use crate::core::message::envelope::Envelope;
 use crate::message::{Sent, Target};
 
-/// A topic of Amazon SNS. Messages go by `PublishBatch`, ten in a request.
+/// A topic of Amazon SNS. Messages are sent by `PublishBatch`, ten in a request.
 ///
 /// Each has the attribute `topic`, such as `order/placed`, for filter policies of subscriptions. A
 /// FIFO topic has groups and deduplication like a FIFO [queue](super).
@@ -19,9 +19,9 @@ use crate::message::{Sent, Target};
 ///
 /// # Size
 ///
-/// A topic takes 256 KiB in a request, unless its attribute `MaximumMessageSize` says more; then
-/// say it [here](Self::maximum_message_size). A body may have 256 KB, and the event around it some
-/// hundred bytes: what is too large for the topic is dead at once.
+/// A topic takes 256 KiB in a request. If its attribute `MaximumMessageSize` is larger, set that
+/// value [here](Self::maximum_message_size). A body may have 256 KB, and the event around it some
+/// hundred bytes: a message that is too large for the topic is dead-lettered at once.
 ///
 /// Source: Amazon SNS API Reference, `PublishBatch`.
 #[derive(Debug, Clone)]

@@ -26,7 +26,7 @@ pub struct AuditRecord {
     pub step: Option<String>,
     /// When the operator acted.
     pub at: Option<DateTime<Utc>>,
-    /// What the operator did.
+    /// The act of the operator.
     pub resolution: Option<Resolution>,
     /// The operator's name.
     pub by: Option<String>,

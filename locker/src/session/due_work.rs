@@ -319,7 +319,7 @@ pub(crate) async fn scheduled<C>(
     run: impl Future<Output = Result<RunReport<C>, Error>>,
 ) -> Result<RunReport<C>, Error> {
     let ran = run.await;
-    // A failed run sets the gauge, too: otherwise the gauge keeps its last value.
+    // A failed run also sets the gauge: otherwise the gauge keeps its last value.
     metrics::ran(machine.gauge(), ran.as_ref().is_ok_and(|report| report.finished));
     if let Ok(report) = &ran {
         if let Some(error) = &report.stopped_by {
@@ -330,10 +330,12 @@ pub(crate) async fn scheduled<C>(
     ran
 }
 
-/// Runs code of a user in a task of its own. `Err`: it panicked, as the text says. Dropping this
-/// aborts the task and does not wait for it: code that blocks its thread is left behind.
+/// Runs a user's code in a separate task. `Err`: the text of its panic.
 ///
-/// A boxed future: its type would be a part of the type of each caller's future.
+/// Dropping this future aborts the task and does not wait for it: code that blocks its thread
+/// continues to run.
+///
+/// `work` is boxed: its type would be a part of the type of each caller's future.
 pub(crate) async fn in_own_task<T: Send + 'static>(
     work: Pin<Box<dyn Future<Output = T> + Send>>,
 ) -> Result<T, String> {

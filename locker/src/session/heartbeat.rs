@@ -120,12 +120,12 @@ fn not_written(machine: Machine, error: &Error) {
 }
 
 impl Session {
-    /// Write down that a run has ended. That it cannot be written harms nothing but the report.
+    /// Records that a run has ended. A failed write affects only the report.
     pub(crate) async fn ran(&self, machine: Machine, finished: bool, deadline: Option<DateTime<Utc>>) {
-        // A run that was cut short has run, too.
+        // A run that was cut short is recorded as well: the write has some time after the deadline.
         let until = deadline.map(|deadline| deadline.max(time::after(self.now(), LAST_CHANCE)));
         let now = self.now();
-        // It does not count as one that saw everything, nor may it hide when one did.
+        // An unfinished run keeps the time of the last run that saw everything.
         let before = match finished {
             true => Ok(None),
             false => self.store().read_beat(machine.place(), self.until(until)).await,

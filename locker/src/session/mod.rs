@@ -32,7 +32,7 @@ use crate::settings::{KeysInLogs, Settings, check_table};
 use crate::store::reserve;
 use crate::store::{Layout, Store, Until};
 
-/// A key that nobody has, and how long a start waits for a connection.
+/// A key that no caller uses, and how long a start waits for a connection.
 pub(crate) const CONNECT: &str = "locker/connect";
 pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 
@@ -98,7 +98,7 @@ impl Session {
         self.settings().max_clock_skew
     }
 
-    /// This time, or what is left of it before the deadline.
+    /// Returns `longest`, or the time left before the deadline if that is shorter.
     pub(crate) fn bounded(&self, longest: Duration, deadline: Option<DateTime<Utc>>) -> Duration {
         deadline.map_or(longest, |deadline| longest.min(time::between(self.now(), deadline)))
     }
@@ -110,8 +110,8 @@ impl Session {
         left - reserve(left)
     }
 
-    /// A record past its `ttl` at this time counts as absent: now, less what the clock that wrote
-    /// the `ttl` may be behind.
+    /// Returns the time before which a `ttl` counts as expired: now, minus the allowance for clock
+    /// skew. The clock that wrote the `ttl` may be slow.
     pub(crate) fn expired_at(&self, now: DateTime<Utc>) -> DateTime<Utc> {
         time::before(now, self.skew())
     }

@@ -22,8 +22,8 @@ impl Polling {
         Self { until: Instant::now() + longest.unwrap_or_default(), reads: 0 }
     }
 
-    /// Looks again for as long as there is something to wait for and time is left. Returns what was
-    /// found last.
+    /// Repeats the read while `waits` is true and time is left. Returns the result of the last
+    /// read.
     ///
     /// `jitter`, from 0 to 1: many callers may wait for one key, and must not read it at the same
     /// time.
@@ -45,7 +45,8 @@ impl Polling {
             }
             self.reads = self.reads.saturating_add(1);
             tokio::time::sleep(PAUSES.equal(self.reads, jitter()).min(left)).await;
-            // One look after the last pause: what was waited for may have come in it.
+            // After the last pause follows one more read, because the awaited change may have
+            // happened in that pause.
             found = look(found).await?;
         }
         Ok(found)

@@ -59,7 +59,7 @@ struct Item {
 /// A list.
 enum Listed {
     Pages(Vec<Vec<Item>>),
-    /// Each page is followed by another one.
+    /// Each page is followed by a further page.
     Refills(Item),
     Hangs,
     Fails,
