@@ -85,7 +85,7 @@ impl Connection {
         Ok(aws_sdk_sqs::Client::new(&config))
     }
 
-    /// What was looked at where there is no table of workflows to read.
+    /// Returns a description of the records that were read if there is no table of workflows.
     pub(crate) const fn without_workflows(&self) -> &'static str {
         if self.is_embedded {
             "tokens; the store has no table of workflows"

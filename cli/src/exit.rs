@@ -23,7 +23,7 @@ pub struct Exit {
 impl Exit {
     /// Done.
     pub const OK: u8 = 0;
-    /// Failed for a reason that has no code of its own.
+    /// Failed for a reason without a separate code.
     pub const FAILED: u8 = 1;
     /// The command line, or a value on it, is not valid.
     pub const USAGE: u8 = 2;

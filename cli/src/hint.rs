@@ -12,7 +12,7 @@ use crate::output::quoted;
 pub(crate) enum Hint<'a> {
     /// Shows a token, or a workflow under the first version of its key.
     Show(&'a str),
-    /// Shows a workflow by its key as it is stored: with the version behind a space, if it is not
+    /// Shows a workflow by its stored key: the key, a space and the version, if the version is not
     /// 1.
     ShowWorkflow(&'a str),
     /// Shows a message by its short id.

@@ -30,7 +30,7 @@
 //! ```
 //!
 //! [`Registry::register_with`] is for code that needs clients or options, and [`Registry::verb`]
-//! for verbs of your own.
+//! for your own verbs.
 
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 

@@ -1,4 +1,4 @@
-//! What a command has beyond the stock one: workflow code, and verbs.
+//! The additions of a command to the stock command: workflow code, and verbs.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -29,20 +29,20 @@ pub struct Registry {
     log: Log,
 }
 
-/// What the log has beside the events of the library.
+/// Additions to the log, and limits of the log.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Log {
-    /// Targets that are logged, too.
+    /// Additional targets that are logged.
     pub(crate) more: Vec<&'static str>,
     /// Directives that narrow the log of a server.
     pub(crate) less: Vec<&'static str>,
 }
 
-/// A verb of your own. The doc comment of the type is its text in `--help`.
+/// A custom verb. The doc comment of the type is its text in `--help`.
 pub trait Verb: Args {
     /// The verb as it is typed.
     const NAME: &'static str;
-    /// Whether it runs until it is stopped. A server logs what it does without `--verbose`.
+    /// Whether it runs until it is stopped. A server logs its work without `--verbose`.
     const IS_SERVER: bool = false;
     /// The directory of the embedded tables if no place is named. Without one, a place has to be
     /// named.
@@ -91,7 +91,7 @@ impl Registry {
         self.register_with(move |completer, _, ()| Ok(completer.register(code)))
     }
 
-    /// Registers code that needs a client, or options of its own.
+    /// Registers code that needs a client or options.
     ///
     /// The options `O` are added to `locker complete` and `locker reap`; `()` is none. An error
     /// ends the command before it claims a workflow.

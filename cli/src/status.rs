@@ -1,4 +1,4 @@
-//! `locker status`: what needs an operator, once or at an interval.
+//! `locker status`: items that need an operator, once or at an interval.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The timeline of a token or a workflow, and what may be done now.
+//! The timeline of a token or a workflow, and the possible acts.
 
 use locker::operator::{Choice, Part, Timeline, TimelineEvent, Verb};
 use locker::{Form, Work};

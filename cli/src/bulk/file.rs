@@ -18,8 +18,8 @@ use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::output;
 
-/// What a failure of the machine takes of the results, at most. The tables have what was done in
-/// any case.
+/// The results of at most this time are lost if the machine fails. The tables contain every act
+/// that was done.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 
 /// How long the plan of a dry run is kept.

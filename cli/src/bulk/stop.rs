@@ -8,10 +8,11 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use crate::exit::Exit;
 use crate::output;
 
-/// What a shell calls a command that Ctrl-C ended.
+/// The exit code of a command that Ctrl-C ended, as a shell reports it.
 const INTERRUPTED: i32 = 130;
 
-/// Is set by the first Ctrl-C. The second one ends the process. `again`: the command that goes on.
+/// Returns a flag that the first Ctrl-C sets. The second one ends the process. `again`: the command
+/// that continues the work.
 pub(crate) fn on_interrupt(again: String) -> Result<Arc<AtomicBool>, Exit> {
     let mut interrupts = signal(SignalKind::interrupt())
         .map_err(|error| Exit::say(Exit::FAILED, format!("cannot wait for signals: {error}")))?;

@@ -70,7 +70,7 @@ fn lines_of(name: &str, text: &str) -> Vec<Found> {
         if line.is_empty() {
             open = None;
         }
-        // Spans between backticks; one may go on in the next line.
+        // Spans between backticks. A span may continue in the next line.
         for (number, part) in line.split('`').enumerate() {
             if number > 0 {
                 open = match open.take() {

@@ -233,7 +233,7 @@ pub(crate) async fn execute(registry: Registry) -> Result<Exit, Exit> {
     let command = command(&registry);
     let known = variables::known(&command);
     let guide = command.clone();
-    // Before anything is read, since that may fail, too.
+    // Set this before anything is read, since a read may fail as well.
     let arguments: Vec<_> = std::env::args_os().collect();
     Exit::as_json(asks_for_json(arguments.iter().cloned()));
     let matches = parse(command, &arguments)?;
@@ -269,7 +269,7 @@ pub(crate) async fn execute(registry: Registry) -> Result<Exit, Exit> {
     run_stock(verb, registry, &matches, &options, &connection).await
 }
 
-/// Standard error says which tables the numbers are about.
+/// Prints the tables to standard error.
 fn say_place(connection: &Connection) {
     output::say(format_args!("in {}", connection.place));
 }
@@ -296,7 +296,7 @@ async fn run_stock(
     connection: &Connection,
 ) -> Result<Exit, Exit> {
     let output = options.output;
-    // Cron mails each line of `once`, so it names the place only with what else it has to say.
+    // Cron mails each line of `once`, so `once` prints the place only together with another line.
     let is_quiet = matches!(verb, Verb::Once(_)) && options.verbose == 0;
     if !is_quiet {
         say_place(connection);

@@ -43,7 +43,7 @@ fn registry() -> Registry {
     Registry::new().register_with(|completer, _, _: Shop| Ok(completer)).verb::<Serve>()
 }
 
-/// Reads a command line as far as that goes without running it.
+/// Parses a command line without running it.
 fn read(registry: &Registry, arguments: impl IntoIterator<Item = OsString>) -> Result<Options, clap::Error> {
     let matches = command(registry).try_get_matches_from(arguments)?;
     match registry.added(&matches) {

@@ -84,7 +84,8 @@ impl Removed {
     }
 }
 
-/// The verbs of a call, and what follows them. An option of every verb may stand before the verbs.
+/// Splits the verbs of a call from the arguments after them. An option of every verb may stand
+/// before the verbs.
 fn split<'a>(command: &Command, arguments: &'a [String]) -> (Vec<&'a str>, Vec<&'a str>) {
     let (mut verbs, mut rest) = (Vec::new(), Vec::new());
     let mut words = arguments.iter().skip(1).map(String::as_str).take_while(|word| *word != "--").peekable();

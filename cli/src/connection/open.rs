@@ -27,8 +27,8 @@ impl Tables {
     pub(crate) const ALL: Self = Self { tokens: true, workflows: true };
 }
 
-/// What happens to a store on this machine, or a table in it, that does not exist. A table on AWS
-/// is never created.
+/// The action if a store on this machine, or a table in it, does not exist. A table on AWS is never
+/// created.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Opening {
     /// It is created.

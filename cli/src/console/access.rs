@@ -1,7 +1,7 @@
-//! Who may use the console: the rules for each request, and the headers of each response.
+//! Access to the console: the rules for each request, and the headers of each response.
 //!
 //! Loopback is no boundary. Every user and every program of the machine reaches the port, and so
-//! does every web page that the browser shows. Each rule answers one of them:
+//! does every web page that the browser shows. Each rule refuses some of these requests:
 //!
 //! | rule | refuses | with |
 //! |---|---|---|
@@ -88,7 +88,7 @@ struct Invitation {
 #[derive(Clone)]
 pub(super) struct Token(pub(super) String);
 
-/// The decisions about access, and what they depend on.
+/// The state of the decisions about access.
 pub(super) struct Gate {
     /// The authority that each request has to name, such as `4f2a.localhost:40123`.
     host: String,

@@ -2,7 +2,7 @@
 //!
 //! | file | content |
 //! |---|---|
-//! | `access.rs` | who may use it: secret, cookie, host, origin, headers |
+//! | `access.rs` | access: secret, cookie, host, origin, headers |
 //! | `server.rs` | where it listens, its routes, and what each page reads |
 //! | `runs.rs` | the plans that it applies, with their progress |
 //! | `pages/` | the pages: each calls the library's [`Console`](locker::operator::Console) and draws HTML |

@@ -142,7 +142,7 @@ impl Known {
     }
 }
 
-/// Records the end of a run, also if its task panics.
+/// Records the end of a run, even if its task panics.
 async fn until_end(run: Arc<Run>, task: impl Future<Output = Ended> + Send + 'static) {
     let ended = tokio::spawn(task).await.unwrap_or(Ended::Panicked);
     run.locked().ended = Some(ended);
@@ -199,7 +199,7 @@ mod tests {
         serde_json::from_value(kept).expect("a plan")
     }
 
-    /// A request that came before Ctrl-C may start a plan behind it.
+    /// A request that arrived before Ctrl-C may try to start a plan after it.
     #[tokio::test]
     async fn no_plan_begins_once_all_are_stopped() {
         let runs = Runs::default();

@@ -14,7 +14,7 @@ pub(super) struct Used {
     pub(super) read_units: f64,
 }
 
-/// Measures what a future reads.
+/// Measures the reads of a future.
 pub(super) async fn measured<F: Future>(page: F) -> F::Output {
     USED.scope(Cell::default(), page).await
 }
@@ -27,7 +27,7 @@ pub(super) fn count(read_units: f64) {
     });
 }
 
-/// What the page of this task has read so far.
+/// Returns the reads of this task's page until now.
 pub(super) fn so_far() -> Used {
     USED.try_with(Cell::get).unwrap_or_default()
 }

@@ -23,11 +23,11 @@ use crate::output;
 
 /// How long a message is hidden from others while it is brought into the table, in seconds.
 const HIDDEN: i32 = 120;
-/// Requests in a row to which a queue says that it has nothing.
+/// The import ends after this many empty responses of a queue in a row.
 const EMPTY: usize = 3;
-/// What Amazon SQS gives in one request.
+/// The number of messages that Amazon SQS returns in one request.
 const BATCH: usize = 10;
-/// Why a message is dead that came to a dead-letter queue.
+/// The cause of a message from a dead-letter queue.
 const GIVEN_UP: &str = "its queue gave it up, and what its handler did is not known";
 
 #[derive(Debug, Args)]
@@ -49,13 +49,13 @@ pub(crate) struct Import {
     limit: usize,
 }
 
-/// What became of the messages.
+/// The counts of an import.
 #[derive(Debug, Default, Serialize)]
 struct Imported {
     imported: usize,
-    /// They were set aside before.
+    /// They were imported before.
     known: usize,
-    /// They are where they were.
+    /// They stay in the queue or the file.
     left: usize,
     /// The queue could not be read to its end.
     stopped: bool,
@@ -71,8 +71,8 @@ impl Imported {
 struct Keeper {
     consumer: Consumer,
     done: Imported,
-    /// Groups of which one was left, and which one: those behind it are left as well, or they would
-    /// be handled before it.
+    /// The first message of each group that stays in its place. Later messages of the group stay as
+    /// well: if they were imported, they would be processed before it.
     left: HashMap<String, String>,
 }
 
@@ -196,7 +196,7 @@ impl Keeper {
     /// Returns whether its queue may forget it.
     async fn keep(&mut self, delivery: &Delivery, class: Class, cause: &str) -> bool {
         let first = delivery.group.as_ref().and_then(|group| self.left.get(group));
-        // It comes again when its time is over for which its queue hides it.
+        // The queue delivers the message again after the time for which it hides the message.
         let is_again = first.is_some_and(|first| *first == delivery.id);
         let is_behind = first.is_some() && !is_again;
         let why = if is_behind {

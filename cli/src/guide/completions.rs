@@ -24,7 +24,7 @@ impl Completions {
     }
 }
 
-/// The name that this command was called by: a shell completes what was typed.
+/// Returns the name of this command as the user typed it, since a shell completes that name.
 fn called() -> String {
     let called = std::env::args_os().next().unwrap_or_default();
     let name = Path::new(&called).file_name().and_then(|name| name.to_str()).map(str::to_owned);

@@ -1,5 +1,5 @@
-//! What a shell and `man` know about the command: made from its own command line, with the verbs of
-//! a registry.
+//! Completions for a shell and pages for `man`, generated from the command line with the verbs of a
+//! registry.
 
 mod completions;
 mod man;

@@ -172,7 +172,8 @@ pub(super) fn kind_of(work: &Work) -> Kind {
     }
 }
 
-/// The row as the library has it, with what the index stores of its kind.
+/// Returns the row in the form of the library, with the attributes that the index stores for its
+/// kind.
 fn row_to_json(it: &Match) -> Value {
     let time = |at: Option<DateTime<Utc>>| json!(at.map(output::time));
     let mut row = json!(it);

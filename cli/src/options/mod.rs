@@ -64,7 +64,7 @@ impl Options {
     /// Reads the options of a command line.
     pub(crate) fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut options = Self::from_arg_matches(matches)?;
-        // What was typed beats what was exported.
+        // A typed option has precedence over an exported variable.
         match (is_typed(matches, "local"), is_typed(matches, "table")) {
             (true, false) => {
                 options.place.table = None;
@@ -78,7 +78,7 @@ impl Options {
     }
 }
 
-/// Whether a command line, which may be one that cannot be read, has `--output json`.
+/// Whether a command line has `--output json`. The command line may be invalid.
 pub(crate) fn asks_for_json(arguments: impl IntoIterator<Item = OsString>) -> bool {
     let own = arguments.into_iter().take_while(|argument| argument != "--");
     let own: Vec<_> = own.map(|argument| argument.to_string_lossy().to_lowercase()).collect();

@@ -1,4 +1,4 @@
-//! What an operator types to act on a token or a workflow.
+//! The options of an operator for an act on a token or a workflow.
 
 use clap::Args;
 use locker::Operator;

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use crate::connection::Where;
 use crate::exit::Exit;
 
-/// One store for a user on a machine, whatever the working directory: cron jobs share it.
+/// Returns the store of this user on this machine. It is the same in every working directory, so
+/// that cron jobs share it.
 pub(super) fn of_user() -> Result<Where, Exit> {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from);
     let directory = directory(std::env::var_os("XDG_DATA_HOME"), home.or_else(home_on_record));

@@ -1,5 +1,5 @@
-//! The variables that begin with `LOCKER_`. One that nothing reads is a mistake: work would be done
-//! elsewhere.
+//! The variables that begin with `LOCKER_`. An unknown variable is a mistake: the command would use
+//! another table than intended.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ const OTHERS: [&str; 8] = [
     "LOCKER_WORKFLOWS_TABLE",
 ];
 
-/// The variables that a command line reads, and those that others read.
+/// Returns the variables that a command line reads, and those of the other programs of Locker.
 pub(crate) fn known(command: &clap::Command) -> BTreeSet<String> {
     let mut known = OTHERS.map(str::to_owned).into();
     add(command, &mut known);
@@ -92,7 +92,7 @@ mod tests {
             sources(&workspace.join(folder), &mut read);
         }
         let known = known(&crate::command::stock());
-        // What a test gives to another test.
+        // Variables that one test passes to another.
         read.retain(|name| !["LOCKER_TABEL", "LOCKER_FROBNICATE"].contains(&name.as_str()));
         assert!(read.len() > 8, "{read:?}");
         let unknown: Vec<_> = read.difference(&known).collect();

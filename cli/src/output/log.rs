@@ -12,8 +12,8 @@ use super::history::Writer;
 use crate::exit::Exit;
 use crate::registry::Log;
 
-/// Starts the log on standard error, since standard output is for data, and the history in a file
-/// of its own.
+/// Starts the log on standard error, since standard output is for data, and the history in a
+/// separate file.
 pub(crate) fn start_log(verbose: u8, is_server: bool, log: &Log, history: Option<&Path>) -> Result<(), Exit> {
     let filter = EnvFilter::try_from_env("LOCKER_LOG");
     let filter = filter.unwrap_or_else(|_| EnvFilter::new(filter_of(verbose, is_server, log)));
@@ -53,7 +53,7 @@ pub(crate) fn filter_of(verbose: u8, is_server: bool, log: &Log) -> String {
         targets.map(|target| format!("{target}={level}")).collect::<Vec<_>>().join(",")
     };
     match (verbose, is_server) {
-        // The command itself says what the library would log.
+        // The command itself prints the facts that the library would log.
         (0, false) => "off".to_owned(),
         (0, true) => log.less.iter().fold(at("info"), |all, directive| format!("{all},{directive}")),
         (1, false) => at("info"),

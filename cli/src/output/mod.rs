@@ -103,14 +103,14 @@ pub(crate) fn bar(done: usize, all: usize) -> bool {
     true
 }
 
-/// Tells when nobody reads standard output any more, without writing to it. Never, if that is a
-/// file.
+/// Returns a receiver that notifies when the reader of standard output is gone, without writing to
+/// it. If standard output is a file, it never notifies.
 pub(crate) fn reader_gone() -> Receiver<()> {
     let (tell, told) = tokio::sync::mpsc::channel(1);
     // It waits for as long as the process lives.
     std::thread::spawn(move || {
         let stdout = std::io::stdout();
-        // Without an event that is asked for, it is told of the other end only.
+        // Without a requested event, `poll` reports only that the other end was closed.
         let mut stdout = [PollFd::new(stdout.as_fd(), PollFlags::empty())];
         loop {
             match poll(&mut stdout, PollTimeout::NONE) {
@@ -140,7 +140,7 @@ pub(crate) fn shortened(json: &str, shown: usize) -> String {
     }
 }
 
-/// The step or the event of a workflow, behind what an act or a happening is of: ` step pay`,
+/// Returns the step or the event of an act, to print after the workflow: ` step pay`,
 /// ` event:paid`.
 pub(crate) fn part(step: Option<&str>) -> String {
     let kind = |step: &str| if step.starts_with("event:") { "" } else { "step " };

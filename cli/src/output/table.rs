@@ -54,7 +54,8 @@ fn fitted<const N: usize>(header: Option<[&str; N]>, rows: &[[String; N]], width
     records.collect::<Vec<_>>().join("\n")
 }
 
-/// One line for each row. If there is a width, the last column is wrapped in what the others leave.
+/// Returns one line for each row. If there is a width, the last column is wrapped in the rest of
+/// the width.
 fn lines<const N: usize>(header: Option<[&str; N]>, rows: &[[String; N]], width: Option<usize>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
@@ -76,7 +77,8 @@ fn lines<const N: usize>(header: Option<[&str; N]>, rows: &[[String; N]], width:
     table.trim_fmt()
 }
 
-/// A row that no line has room for: its first cell, and below it what the others are.
+/// Returns a row that is too long for a line: its first cell, and below it the other cells with
+/// their names.
 fn record<const N: usize>(header: [&str; N], row: &[String; N], width: usize) -> String {
     let wrap = |text: &str, indent: &str| {
         let options = Options::new(width).initial_indent(indent).subsequent_indent(indent);

@@ -40,7 +40,7 @@ struct Shown {
     replaced: Option<Value>,
 }
 
-/// What was read of the audit.
+/// The result of reading the audit.
 struct Acts {
     acts: Vec<Shown>,
     finished: bool,

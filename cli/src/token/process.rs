@@ -1,9 +1,9 @@
 //! The process of a command, as the owner of its token names it:
 //! `ada@web1/4711 (started 12345678.1a2b3c4d.effffffc, locker 4710)`.
 //!
-//! Behind `started` are the start of the process in ticks since the machine started, the start of
-//! the machine, and the namespace of the process number. Only a process with all three is the same
-//! one.
+//! The text after `started` contains the start of the process in ticks since the machine started,
+//! the start of the machine, and the namespace of the process number. Two processes are the same
+//! only if all three are equal.
 
 use nix::sys::signal::kill;
 use nix::unistd::Pid;
@@ -52,7 +52,7 @@ fn read(locked_by: &str) -> Option<(i32, &str)> {
     Some((who.rsplit_once('/')?.1.parse().ok()?, details.split_once(", locker ")?.0))
 }
 
-/// What the system says of a process.
+/// The status of a process in the system.
 struct Stat {
     /// In ticks since the machine started.
     start: u64,

@@ -1,4 +1,4 @@
-//! `locker show`: one token, what happened to it, and what may be done now.
+//! `locker show`: one token, its timeline, and the possible acts.
 
 use clap::Args;
 use locker::operator::Part;

@@ -61,9 +61,9 @@ impl Operator {
 
 /// The outcome of an operator's act.
 ///
-/// Every operator's verb takes the record that the operator read first, then the details of the act, and
-/// the [`Operator`] last. An [`Error`](crate::Error) means that nothing was written, or that the
-/// outcome is unknown.
+/// Every operator's verb takes the record that the operator read first, then the details of the
+/// act, and the [`Operator`] last. An [`Error`](crate::Error) means that nothing was written, or
+/// that the outcome is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use = "nothing was written unless this is `Done`"]

@@ -41,7 +41,7 @@ fn verb_of(asked: &Asked) -> Result<Verb, Exit> {
         .map_err(|_| Exit::say(Exit::USAGE, format!("there is no act {name:?}")))
 }
 
-/// The act of a verb. An act on an event needs its name, too.
+/// Returns the act of a verb. An act on an event also needs its name.
 pub(super) fn act_with(verb: Verb, result: Option<Value>) -> Result<Act, Exit> {
     Ok(match (verb, result) {
         (Verb::Resolve, Some(result)) => Act::resolve(result),

@@ -1,4 +1,4 @@
-//! *Audit*: who did what, and why.
+//! *Audit*: the acts of operators, with their reasons.
 
 use locker::operator::AuditTrail;
 use maud::{Markup, html};

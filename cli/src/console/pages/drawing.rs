@@ -1,8 +1,8 @@
 //! A life on a time axis, as SVG that the server draws.
 //!
 //! A gap of more than a minute without an event is folded: it is drawn as a break with its length,
-//! so that a step of a second stays visible beside a wait of a day. A state is drawn by pattern and
-//! word, never by colour alone. The tables below the drawing contain the same facts.
+//! so that a step of a second stays visible next to a wait of a day. A state is drawn by pattern
+//! and word, never by colour alone. The tables below the drawing contain the same facts.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! *Health*: tables, scheduled functions, and the age of what waits.
+//! *Health*: tables, scheduled functions, and the age of waiting work.
 
 use std::collections::BTreeMap;
 

@@ -31,7 +31,7 @@ pub(super) const fn status_of(exit: &Exit) -> StatusCode {
     }
 }
 
-/// What an exit says.
+/// Returns the text of an exit as HTML.
 pub(super) fn exit_lines(exit: &Exit) -> Markup {
     html! { div role="alert" { @for line in exit.lines() { p { (foreign(line)) } } } }
 }
@@ -75,7 +75,7 @@ impl Page {
         Self { status, ..self }
     }
 
-    /// What went wrong, and what to do.
+    /// Returns the page with the error and the remedy.
     pub(in crate::console) fn of_failure(exit: &Exit, is_form: bool) -> Self {
         let status = status_of(exit);
         let title = match status {

@@ -66,6 +66,6 @@ fn need_named(name: &str) -> Option<Need> {
     Need::ALL.into_iter().find(|need| need.as_str() == name)
 }
 
-/// What a reader does about a record that is not there.
+/// The advice for a reader if a record does not exist.
 const ABSENT: &str = "It ended and was deleted after its retention, it never existed, or the key is mistyped. Find searches \
                       everything that is listed; Audit has the acts of operators on deleted records, too.";

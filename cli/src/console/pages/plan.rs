@@ -284,7 +284,7 @@ pub(in crate::console) async fn plan(visit: &Visit<'_>) -> Result<Page, Exit> {
     let plan = &kept.plan;
     let again = bulk::again(&desk.connection, &path);
     let progress = desk.runs.of(id).map(|run| run.progress());
-    // The progress of an own run has them, too.
+    // The progress of a run in this process contains the results as well.
     let results = if progress.is_none() { bulk::results(&path, plan)? } else { 0 };
     let is_running = progress.as_ref().is_some_and(|progress| progress.ended.is_none());
     let step = plan.act.step.as_ref().map(|step| format!(" {step} of")).unwrap_or_default();

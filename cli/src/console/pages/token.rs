@@ -1,4 +1,4 @@
-//! *Token*: one token, and what belongs to it.
+//! *Token*: one token, and the records that belong to it.
 
 use chrono::{DateTime, Utc};
 use locker::operator::{Part, Timeline};

@@ -4,10 +4,10 @@ use locker::Class;
 use locker::inbox::Delivery;
 use serde_json::Value;
 
-/// A message that was exported, with what was known of it.
+/// An exported message, with its class and cause.
 pub(super) struct Exported {
     pub(super) delivery: Delivery,
-    /// When it was set aside, as text that sorts.
+    /// The time when it was dead-lettered, as text that sorts.
     pub(super) created: String,
     pub(super) class: Class,
     pub(super) cause: Option<String>,

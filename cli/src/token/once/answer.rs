@@ -1,4 +1,4 @@
-//! The answer of a command: what is stored, and what later callers get.
+//! The answer of a command: the part that is stored, and the output for later callers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,7 +13,7 @@ use super::pass::Length;
 pub(super) struct Answer {
     pub(super) exit: u8,
     pub(super) stdout: Vec<u8>,
-    /// What is missing of the output, if something is.
+    /// A note about missing output, if output is missing.
     pub(super) note: Option<String>,
 }
 
@@ -137,7 +137,7 @@ mod tests {
         let open = whole.cut(9, Length { total: 4, is_open: true });
         assert_eq!(open.stdout, "kä".as_bytes());
         assert!(open.note.unwrap().ends_with(" had its output open, and 3 bytes of the output are kept"));
-        // Versions before it read a note as text behind the answer.
+        // Older versions read a note as text after the answer.
         there_and_back(&cut("käse", 3));
     }
 }

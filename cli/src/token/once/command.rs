@@ -27,7 +27,7 @@ const STDERR: usize = 2048;
 /// can keep the output open for ever, and a crash loses an outcome that is not stored.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What is kept of the output.
+/// The part of the output that is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kept {
     /// Nothing: the command writes to where this process writes.
@@ -53,7 +53,7 @@ impl Prepared {
         // progress.
         let is_stderr_kept = is_kept && !std::io::stderr().is_terminal();
         let to = |is_kept| if is_kept { Stdio::piped() } else { Stdio::inherit() };
-        // A group of its own could not read from the terminal.
+        // A separate process group could not read from the terminal.
         let start = shim::Start {
             command,
             stdout: to(is_kept),

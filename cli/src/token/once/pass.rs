@@ -67,7 +67,8 @@ impl End {
         Self { bytes: VecDeque::new(), most }
     }
 
-    /// The end as text, from the start of a line unless one line is longer than what is kept.
+    /// Returns the end as text. It begins at the start of a line, unless one line is longer than
+    /// the kept part.
     pub(super) fn text(&self) -> String {
         let is_cut = self.bytes.len() == self.most;
         let bytes: Vec<u8> = self.bytes.iter().copied().collect();

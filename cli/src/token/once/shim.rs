@@ -34,7 +34,7 @@ pub(super) struct Start<'a> {
     pub(super) command: &'a [OsString],
     pub(super) stdout: Stdio,
     pub(super) stderr: Stdio,
-    /// Whether it gets a process group of its own, which can be signalled as a whole.
+    /// Whether it gets a separate process group, which can be signalled as a whole.
     pub(super) own_group: bool,
 }
 
@@ -44,7 +44,7 @@ impl Waiting {
         let (status, says) = io::pipe()?;
         // Copies that are not closed when this process starts another.
         let (waits, says) = (dup(waits)?, dup(says)?);
-        // This very file, also if another has taken its place meanwhile.
+        // `/proc/self/exe` is this executable, even if another file has replaced it on disk.
         let this = OsStr::new("/proc/self/exe");
         let this = if cfg!(target_os = "linux") { this.to_owned() } else { std::env::current_exe()?.into() };
         let mut command = Command::new(this);
@@ -65,15 +65,16 @@ impl Waiting {
     /// Lets it become the command. An error means that the command did not start.
     pub(super) async fn go(self) -> io::Result<Child> {
         let Self { child, mut go, mut status } = self;
-        // If it has ended, its status says so.
+        // If the process has ended, the write fails and the read of its status below finds the
+        // reason.
         let _ = go.write_all(b"g");
         drop(go);
         let mut said = String::new();
         status.read_to_string(&mut said).await?;
         match said.strip_prefix(READY).map(str::parse) {
             Some(Ok(number)) => Err(Error::from_raw_os_error(number)),
-            // The pipe was closed because it became the command, or because it was killed: nothing
-            // says which.
+            // The pipe was closed because the process became the command, or because it was killed.
+            // The pipe does not show which.
             Some(Err(_)) => Ok(child),
             None => Err(Error::new(ErrorKind::BrokenPipe, "the process that waits to become it ended")),
         }
@@ -95,7 +96,8 @@ pub(crate) fn wait_and_become(arguments: &[OsString]) -> Exit {
         File::open(format!("/dev/fd/{go}")),
         OpenOptions::new().write(true).open(format!("/dev/fd/{status}")),
     );
-    // The command must not have them; what was opened here is closed when it begins.
+    // The command must not inherit these descriptors. The files opened above are closed when it
+    // begins.
     let _ = (close(go), close(status));
     let ((Ok(mut go), Ok(mut status)), Some((program, arguments))) = (opened, command.split_first()) else {
         return unusable();

@@ -38,8 +38,8 @@ impl Stops {
     }
 }
 
-/// Lets this process learn how its commands end, also if whoever started it ignores the end of its
-/// own (SIGCHLD): the kernel would reap the commands by itself, and forget their exit codes.
+/// Makes the exit codes of commands available, even if the parent process made this process ignore
+/// SIGCHLD. With an ignored SIGCHLD, the kernel reaps the commands and drops their exit codes.
 pub(super) fn listen_for_ends() {
     // Listening replaces the ignoring. Where it cannot, the end of a command is unknown.
     let _ = signal(SignalKind::child());
@@ -57,7 +57,7 @@ impl Terminal {
         self.0.is_some()
     }
 
-    /// Whether the terminal has sent this signal to the command as well: it sends what is typed to
+    /// Whether the terminal has sent this signal to the command as well: it sends a typed signal to
     /// every process in the foreground.
     pub(super) fn has_sent(&self, signal: Signal) -> bool {
         let is_typed = matches!(signal, Signal::SIGINT | Signal::SIGQUIT);
