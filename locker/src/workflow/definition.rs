@@ -63,7 +63,7 @@ pub trait Workflow: Send + Sync + 'static {
     }
 
     /// Compensates a step that was declared with [`Once::compensate`](super::Once::compensate).
-    /// [`Compensation::undo`] is what the step declared.
+    /// [`Compensation::undo`] is the value that the step declared.
     ///
     /// A failed workflow is compensated once no effect is at work or in doubt. If an operator
     /// cancels the workflow, or [`exhausted`](Self::exhausted) selects compensation, the step may
@@ -184,7 +184,7 @@ impl Compensation {
 pub enum Exhausted {
     /// It is quarantined: an operator retries, cancels or closes it.
     Quarantine,
-    /// It fails permanently, also after panics and lost drivers. Its steps are compensated, even a
+    /// It fails permanently, even after panics and lost drivers. Its steps are compensated, even a
     /// step in doubt. While a step may still be running, the workflow waits first.
     ///
     /// Its failure is the failure that the code returned or, without one, the step that was

@@ -1,4 +1,4 @@
-//! A workflow while it is driven: its recorded steps, and what its driver owns.
+//! A workflow while it is driven: its recorded steps, and the state of its driver.
 
 mod calls;
 mod events;
@@ -218,7 +218,7 @@ impl Flow {
         // A branch of a map looks at its own steps: other branches may not have begun in this run.
         let is_called =
             |step: &str| step == path || self.branch.name(step).is_none() || self.has_called(step);
-        // Steps of a compensation have places of their own.
+        // Steps of a compensation have separate places.
         let beyond = |record: &StepRecord| match record.id.place() {
             Ok(Place::Step(step)) => self.scope.is_none() && !is_called(step),
             Ok(Place::Nested { step, .. }) => {

@@ -32,11 +32,11 @@ pub struct Limits {
     /// Number of attempts. Default: 10.
     ///
     /// A workflow without progress gets at least this number of attempts, even if
-    /// [`retry_for`](Self::retry_for) has passed, unless a step sets
-    /// [a time of its own](crate::workflow::RetryPolicy::retry_for). It gets no further attempt if
-    /// this number of runs in a row lost their driver (the process crashed or hung) and recorded no
-    /// outcome. A run counts when it claims the workflow, so a workflow that kills its process is
-    /// quarantined without delay.
+    /// [`retry_for`](Self::retry_for) has passed, unless a step sets [its own
+    /// time](crate::workflow::RetryPolicy::retry_for). It gets no further attempt if this number of
+    /// runs in a row lost their driver (the process crashed or hung) and recorded no outcome. A run
+    /// counts when it claims the workflow, so a workflow that kills its process is quarantined
+    /// without delay.
     pub attempts: u32,
     /// Number of lost runs after which the workflow gets no further attempt. Default: 100.
     ///

@@ -55,8 +55,8 @@ impl Line {
         (!added.is_empty()).then_some(added)
     }
 
-    /// Adds to these messages those that were added since the last call. Returns whether there were
-    /// any. The line goes on in any case.
+    /// Adds the messages that were added to the line since the last call. Returns whether there
+    /// were any. In both cases the line continues.
     pub(crate) fn join_to(&mut self, messages: &mut Vec<Letter>) -> bool {
         let added = take(self.lines.all().get_mut(&self.partition));
         let has_any = !added.is_empty();

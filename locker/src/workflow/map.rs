@@ -69,8 +69,9 @@ impl Flow {
     ///   runs again, with its recorded steps.
     ///
     /// One branch may return [`continue_as_new`](Self::continue_as_new). The other branches still
-    /// begin. If one of them failed, the map returns that failure instead. If two branches return
-    /// `continue_as_new`, the workflow is quarantined, because the next version has one input.
+    /// begin. If another branch failed, the map returns that failure instead. If two branches
+    /// return `continue_as_new`, the workflow is quarantined, because the next version has one
+    /// input.
     ///
     /// The workflow is quarantined before any branch begins if two items have the same id, if an id
     /// results in a name of more than 200 bytes, or if the width is 0.

@@ -12,7 +12,7 @@ use crate::core::workflow::header::Header;
 /// How long after its end a run may record outcomes.
 pub(crate) const GRACE: Duration = Duration::from_secs(3);
 
-/// What a run is doing.
+/// The work of a run.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     /// Steps at work.

@@ -68,8 +68,8 @@ impl Span {
     }
 }
 
-/// Send what was just committed, and what waited for it. The step is done whatever comes of it:
-/// what is not sent is left for the relay.
+/// Sends the committed messages, and the messages that waited for them. The step is done in any
+/// case: messages that are not sent are left for the relay.
 pub(crate) async fn send(flow: &Flow, committed: Vec<Letter>) {
     if committed.is_empty() {
         return;
@@ -119,8 +119,8 @@ pub(crate) async fn send_committed(context: &Context, committed: Vec<Letter>) {
 /// Sends the messages of a line until there are none, or one cannot be sent.
 ///
 /// Another process may have committed an earlier message. That process or the relay sends it, and
-/// the relay then sends the messages of this line, too. So a message is sent at once only if it is
-/// stored as it was committed, and no earlier one is.
+/// the relay then sends the messages of this line as well. So a message is sent at once only if it
+/// is stored as it was committed, and no earlier message is stored.
 #[cfg(feature = "messages")]
 async fn send_line(context: &Context, router: &Router, mut line: Line, span: Span) {
     while let Some(mut messages) = line.next() {
@@ -128,7 +128,8 @@ async fn send_line(context: &Context, router: &Router, mut line: Line, span: Spa
             match standing(context, first).await {
                 Standing::First => break,
                 Standing::Changed => drop(messages.remove(0)),
-                // A caller of this process may have committed it, and left it here meanwhile.
+                // A caller of this process may have committed the earlier message, and added it to
+                // this line after the last read.
                 Standing::Later if line.join_to(&mut messages) => {}
                 Standing::Later => return,
             }
@@ -186,11 +187,11 @@ async fn send_queue(
     true
 }
 
-/// The outcome of a write of a message, as far as it is known.
+/// The known outcome of a write of a message.
 pub(crate) enum Came<T> {
     /// It is done.
     To(T),
-    /// The message was changed meanwhile, or is gone: it is another caller's.
+    /// The message was changed or deleted after it was read: another caller is responsible for it.
     Passed,
     /// It may not have been written.
     Failed,
@@ -214,13 +215,13 @@ impl Came<Box<Letter>> {
 /// Why a message is deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DoneWith {
-    /// Its target has it. A message that is gone already is deleted, too: sending it twice is
+    /// Its target has it. A message that is already gone counts as deleted: a second send is
     /// allowed.
     Sent,
     /// It expired. A message that is gone already was sent, or dropped by another relay.
     Expired,
-    /// Its consumer handled it. A message that is gone already was another run's, which may have
-    /// handled it, too.
+    /// Its consumer processed it. If the message is already gone, another run had it and may have
+    /// processed it as well.
     Handled,
 }
 
@@ -260,7 +261,7 @@ async fn refuse(context: &Context, message: &Letter, cause: String) {
     change(context, message, LetterAct::Refused { class: None, cause }).await;
 }
 
-/// Write what an act makes of a message.
+/// Writes the result of an act on a message.
 pub(crate) async fn change(context: &Context, message: &Letter, act: LetterAct) -> Came<Box<Letter>> {
     let event = LetterEvent::new(&message.revision, act);
     match write(context, "change the message", message.clone(), &event, || context.new_id()).await {
@@ -276,7 +277,8 @@ pub(crate) async fn change(context: &Context, message: &Letter, act: LetterAct) 
     }
 }
 
-/// Write what an event makes of a message as it was read. `revision`: of what is written.
+/// Writes the result of an event on a message as it was read. `revision`: returns the revision of
+/// the written message.
 pub(crate) async fn write(
     context: &Context,
     verb: &'static str,

@@ -198,7 +198,8 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         self
     }
 
-    /// Starts the workflow, or resumes it if no driver runs it, and drives it as far as possible.
+    /// Starts the workflow, or resumes it if no driver runs it. Drives it until it ends or has to
+    /// wait.
     ///
     /// # Crash window
     ///

@@ -95,7 +95,7 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for Stop {
     }
 }
 
-/// A failure between steps. Its class decides what happens to the workflow.
+/// A failure between steps. Its class determines the next state of the workflow.
 impl<E: Serialize + DeserializeOwned> From<Failure<E>> for Stop {
     fn from(failure: Failure<E>) -> Self {
         let why = StepFailure { step: None, ..StepFailure::classified("", &failure) };
@@ -107,7 +107,7 @@ impl<E: Serialize + DeserializeOwned> From<Failure<E>> for Stop {
     }
 }
 
-/// What a [`Stop`] stands for.
+/// The reason of a [`Stop`].
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StopKind {
     /// A step failed permanently, or the workflow called [`Stop::fail`].
@@ -128,8 +128,8 @@ pub(crate) enum StopKind {
         /// The name of the step.
         step: String,
     },
-    /// The step cannot run now: its retries in this run are used up, too little time is left,
-    /// another driver may be running it, or newer code must run it.
+    /// The step cannot run now: its retries in this run are exhausted, the remaining time is too
+    /// short, another driver may be running it, or newer code must run it.
     #[error("step {step} can be retried after {}: {cause}", time::to_text(*at))]
     Later {
         /// The name of the step.
@@ -209,7 +209,7 @@ pub(crate) enum StopKind {
         item: String,
     },
     /// The code cannot read the input of the workflow. If its type has changed since the start,
-    /// deploy a type that reads what is stored, and retry the workflow.
+    /// deploy a type that reads the stored input, and retry the workflow.
     #[error("the input of the workflow cannot be read: {reason}")]
     Input {
         /// The field that cannot be read, why, and what to do. It never contains a value.

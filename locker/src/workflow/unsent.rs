@@ -6,17 +6,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::core::message::letter::{Letter, MessageState};
 use crate::core::private::Private;
 
-/// What this run knows of the messages of its workflow. No message of a subject is sent before an
-/// earlier one of it.
+/// The messages of the workflow that this run knows. Earlier messages of a subject are sent before
+/// a later message of it.
 #[derive(Debug, Default)]
 pub(crate) struct Unsent(Private<Mutex<Known>>);
 
 #[derive(Debug, Default)]
 struct Known {
-    /// Those that were or may be committed, and are not known to be sent: their places, in order,
-    /// and their subjects.
+    /// Messages that were or may be committed, and are not known to be sent: their places, in
+    /// order, and their subjects.
     places: BTreeMap<String, String>,
-    /// Those that are committed, and wait for an earlier one.
+    /// Committed messages that wait for an earlier message.
     ready: BTreeMap<String, Letter>,
 }
 
@@ -50,7 +50,7 @@ impl Unsent {
         self.known().places.remove(&message.at.item);
     }
 
-    /// Take those that are to be sent now, in order. Each is taken once.
+    /// Takes the messages that may be sent now, in order. Each message is taken once.
     pub(crate) fn take_ready(&self) -> Vec<Letter> {
         let mut known = self.known();
         let Known { places, ready } = &mut *known;

@@ -46,7 +46,7 @@ impl Flow {
     ///   workflow. A step that is at work or in doubt prevents the continuation, in the same way as
     ///   it prevents a completion.
     /// - The next version runs steps with the same names again. Their providers receive other
-    ///   idempotency keys. A step with a [key of its own](super::Once::key) stays done.
+    ///   idempotency keys. A step with [its own key](super::Once::key) stays done.
     /// - Events that the code has not read move to the next version. An event keeps the
     ///   [`on_late`](super::Wait::on_late) of its wait until the code of the next version receives
     ///   it at its own wait.
@@ -100,7 +100,7 @@ impl Flow {
     ///   index.
     /// - Each later continuation: 1 more read of 1 unit, and 1 more item in the transaction.
     /// - Each event that moves to the next version: 2 more items.
-    /// - Each event that came to this version: 1 write of 1 unit for its receipt.
+    /// - Each event that arrived at this version: 1 write of 1 unit for its receipt.
     /// - If a wait of this or a former version declared `on_late`: 1 write of 1 unit for the
     ///   receipt of each wait of this version.
     /// - An input of more than 400 bytes: 1 more request.

@@ -16,7 +16,7 @@ use crate::session::{CONNECT, CONNECT_WITHIN};
 use crate::settings::Settings;
 use crate::store::Layout;
 
-/// Resumable workflows in a DynamoDB table of their own. Clones share one session; create one per
+/// Resumable workflows in a separate DynamoDB table. Clones share one session; create one per
 /// process.
 ///
 /// Needs `PutItem`, `DeleteItem`, `GetItem`, `Query` and `ConditionCheckItem` on the table, `Query`
@@ -126,8 +126,8 @@ impl Builder {
         self
     }
 
-    /// Send messages right after their commit, for up to 2 seconds; what is not sent by then is
-    /// left for the [`Relay`](crate::relay::Relay). Without this, all messages are. Needs a
+    /// Sends messages right after their commit, for up to 2 seconds. The
+    /// [`Relay`](crate::relay::Relay) sends the rest. Without this, it sends all messages. Needs a
     /// [`source`](Self::source).
     #[must_use]
     pub fn sending(mut self, router: Router) -> Self {

@@ -14,8 +14,8 @@ use crate::workflow::flow::Flow;
 use crate::workflow::outcome::ended::Ended;
 use crate::workflow::stop::{StepFailure, StopKind};
 
-/// Drive a workflow forward, or compensate it, from its present state. What its code begins names
-/// it.
+/// Drives a workflow forward, or compensates it, from its present state. Work that its code begins
+/// refers to this workflow.
 pub(crate) async fn drive(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
     let within = Work::Workflow(flow.workflow().to_owned());
     session::inside(within, Box::pin(drive_on(code, flow))).await
@@ -53,7 +53,7 @@ fn crashed(code: &dyn Drive, flow: &Flow, header: &Header) -> Option<String> {
 }
 
 async fn forward(code: &dyn Drive, flow: &Flow, header: &Header) -> Result<String, StopKind> {
-    // What happened and should not stand, before anything builds on it.
+    // Compensates late outcomes first, before the code builds on them.
     flow.compensate_late(code).await?;
     let encoded = match &header.input {
         None => return Err(StopKind::input("it has none")),

@@ -114,7 +114,7 @@ pub(crate) enum Next {
 impl Flow {
     /// Ends the run. Its effects, its needs and its code decide how.
     pub(crate) async fn end(&self, code: &dyn Drive, came: Came) -> Result<Next, Error> {
-        // A task that the code left behind begins no step from here on.
+        // A task that the code did not await begins no step from here on.
         self.close();
         let effects = Box::pin(self.effects(came.returned())).await;
         let mut needs = self.needs();
@@ -458,7 +458,7 @@ impl Flow {
         let context = self.context();
         let stored = Box::pin(context.store().read_header(self.workflow(), self.until())).await?;
         let mut stored = stored.ok_or(Error::Deleted { verb: VERB })?;
-        // It was set aside for a step that this run has ended meanwhile.
+        // The workflow waits for a step that this run has ended after the header was read.
         if let Some(item) = stored.waits_for.clone().filter(|item| self.has_settled(item)) {
             stored = Box::pin(context.settled(stored, &item, self.until().for_end())).await?;
         }

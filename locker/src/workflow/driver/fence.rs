@@ -79,8 +79,8 @@ impl Flow {
         let has_ended = self.lock_header().ended.is_some();
         let undoes = match end {
             DriverAct::Fail { .. } => true,
-            // The first end decided about what the code had received: an operator may have closed
-            // the workflow.
+            // The first end decided about the events that the code had received: an operator may
+            // have closed the workflow.
             DriverAct::EndCompensated => !has_ended,
             _ => false,
         };

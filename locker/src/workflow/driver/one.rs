@@ -76,7 +76,7 @@ impl Completer {
         }
     }
 
-    /// Claims a workflow whatever its number of lost drivers, and drives it in a task of its own.
+    /// Claims a workflow with any number of lost drivers, and drives it in a separate task.
     pub(crate) async fn drive_alone(&self, code: &Arc<dyn Drive>, workflow: &str) -> Result<Alone, Error> {
         let known = Arc::new(OnceLock::new());
         let (completer, code, flow) = (self.clone(), Arc::clone(code), Arc::clone(&known));
@@ -114,7 +114,7 @@ async fn drive_for(code: &dyn Drive, flow: &Flow, time: Duration) -> Option<Resu
     let mut driving = std::pin::pin!(drive(code, flow));
     let mut time_is_up = std::pin::pin!(tokio::time::sleep_until(ends));
     let in_time = std::future::poll_fn(|context| {
-        // On a blocked thread the timer fires late, too.
+        // On a blocked thread the timer fires late, so the time is compared as well.
         if time_is_up.as_mut().poll(context).is_ready() || Instant::now() >= ends {
             return Poll::Ready(None);
         }

@@ -22,8 +22,8 @@ const SLACK: Duration = Duration::from_millis(500);
 /// How long after its deadline a driver waits for workflows that do not end when they are aborted,
 /// since their code blocks its thread.
 pub(crate) const PATIENCE: Duration = GRACE.saturating_add(SLACK);
-/// A workflow that lost this many drivers in a row may have killed them, whatever they recorded. It
-/// is driven alone.
+/// A workflow that lost this many drivers in a row may have killed them, even if they recorded
+/// outcomes. It is driven alone.
 const SUSPECT: u32 = 3;
 
 /// A due workflow. Lanes are types, so that a type that hangs leaves room for the others.

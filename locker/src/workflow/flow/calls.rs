@@ -38,7 +38,7 @@ struct Used {
     version: u32,
 }
 
-/// Who has a name.
+/// The use of a name.
 #[derive(Debug)]
 struct Taken {
     /// `true`: the name is in use, or its step has an outcome. `false`: its last call was dropped,
@@ -234,8 +234,9 @@ impl Flow {
 
     /// Record a stop as a need of this run, unless it is an outcome that the code may handle.
     ///
-    /// A task that the code left behind needs no further run: whether its stop came before the end
-    /// was decided would depend on the order of tasks. The records decide about its effects.
+    /// A task that the code did not await needs no further run: the order of tasks would decide
+    /// whether its stop is recorded before the end is decided. The records decide about its
+    /// effects.
     pub(crate) fn note_need(&self, place: Option<String>, stop: &StopKind) {
         let Some(kind) = stop.need() else { return };
         let mut state = locked(&self.inner.calls.0);

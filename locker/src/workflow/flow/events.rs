@@ -10,7 +10,7 @@ use crate::core::workflow::header::Events;
 use crate::core::workflow::step::RecordId;
 use crate::error::Error;
 
-/// What a run knows of the events of its workflow, by their items.
+/// The events of the workflow that this run knows, by their items.
 #[derive(Debug, Default)]
 pub(super) struct Known(Private<Mutex<HashMap<String, EventRecord>>>);
 
@@ -64,7 +64,7 @@ impl Flow {
         Ok(())
     }
 
-    /// What this run knows of the events. `owed`: whether a compensation follows the end.
+    /// Returns the events that this run knows. `owed`: whether a compensation follows the end.
     pub(crate) fn known_events(&self, owed: bool) -> Events {
         let arrived = locked(&self.inner.events.0).values().filter(|event| event.arrived.is_some()).count();
         Events { known: u32::try_from(arrived).unwrap_or(u32::MAX), owed }

@@ -13,7 +13,7 @@ use crate::core::private::Private;
 use crate::core::workflow::place::Place;
 use crate::core::workflow::step::{NewStep, RecordId, StepKind, StepRecord, StepState};
 
-/// What a run knows of the steps of its workflow.
+/// The steps of the workflow that this run knows.
 #[derive(Debug)]
 pub(super) struct Records {
     /// By their references.
@@ -114,7 +114,7 @@ impl Flow {
         self.inner.records.touched.load(Ordering::SeqCst)
     }
 
-    /// The latest time at which something was committed, as far as this run knows.
+    /// Returns the latest time of a commit that this run knows.
     pub(crate) fn latest_commit(&self) -> DateTime<Utc> {
         let records = locked(&self.inner.records.known);
         records.values().map(|record| record.created).max().unwrap_or(self.inner.created)

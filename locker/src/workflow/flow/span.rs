@@ -1,4 +1,4 @@
-//! The time of a run: until when it may begin a step, and until when it records what it did.
+//! The time of a run: until when it may begin a step, and until when it records outcomes.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl Expected {
 
 impl Flow {
     pub(crate) fn until(&self) -> Until {
-        // Nothing new begins any more, so this is to record what was done.
+        // After the end of the run no step begins, so this request records an outcome.
         if self.run_time().is_over() {
             self.until_recorded()
         } else {

@@ -14,12 +14,12 @@ use crate::session::listing::ListBuilder;
 use crate::store::Layout;
 use crate::workflow::workflows::Workflows;
 
-/// How many acts are listed where a caller does not say.
+/// The default number of acts in a listing.
 const LIMIT: usize = 1000;
 
 impl Workflows {
-    /// Lists operators' acts on workflows and their steps since a time, oldest first: who did what,
-    /// and why.
+    /// Lists operators' acts on workflows and their steps since a time, oldest first: the operator,
+    /// the act and the reason.
     ///
     /// An audit record outlives its workflow
     /// ([`Settings::audit_retention`](crate::Settings::audit_retention)).
@@ -28,8 +28,8 @@ impl Workflows {
         list.since(since.into())
     }
 
-    /// Read the acts of operators on one workflow, oldest first: also those on an earlier run under
-    /// the same key, and those on one that is deleted.
+    /// Reads the acts of operators on one workflow, oldest first. This includes acts on an earlier
+    /// run under the same key and acts on a deleted workflow.
     ///
     /// # Errors
     ///
@@ -44,12 +44,13 @@ impl Workflows {
         Ok(rows.into_iter().map(AuditRecord::of_row).collect())
     }
 
-    /// Read the result that an operator gave with an act, as JSON text. `None`: none was given, it
-    /// is longer than 100,000 bytes, or the record has expired.
+    /// Reads the result that an operator gave with an act, as JSON text. `None`: the act has no
+    /// result, the result is longer than 100,000 bytes, or the record has expired.
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`], [`Error::Unavailable`], [`Error::Answer`] if what is stored is damaged.
+    /// [`Error::Denied`], [`Error::Unavailable`], [`Error::Answer`] if the stored result is
+    /// damaged.
     ///
     /// # Cost
     ///

@@ -39,8 +39,8 @@ impl std::fmt::Debug for EventView {
 }
 
 impl EventView {
-    /// The name, such as `event:paid`. Another event under a name that has its event has a digest
-    /// behind the name. An operator acts on the event by this name.
+    /// Returns the name, such as `event:paid`. A further event under a name that has its event has
+    /// a digest after the name. An operator acts on the event by this name.
     #[must_use]
     pub fn name(&self) -> String {
         self.record.id.shown()
@@ -223,8 +223,8 @@ impl Workflows {
     ) -> Option<Prepared<'a>> {
         let view = seen.event(event)?;
         let by = operator.at(self.context().now());
-        // The write depends on the header, too: a driver that claims the workflow meanwhile might
-        // begin the compensation.
+        // The write also depends on the header: a driver that claims the workflow between the read
+        // and this write might begin the compensation.
         let is_owed = view.is_owed() && !seen.header.state.is_final();
         if is_owed && seen.open_compensation(view).is_some() {
             return None;

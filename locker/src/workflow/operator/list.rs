@@ -13,7 +13,7 @@ use crate::store::Layout;
 use crate::workflow::View;
 use crate::workflow::workflows::Workflows;
 
-/// How many workflows are listed where a caller does not say.
+/// The default number of workflows in a listing.
 const LIMIT: usize = 100;
 
 impl Workflows {
@@ -27,13 +27,14 @@ pub(crate) fn listing(session: &Session, list: List) -> ListBuilder<Summary> {
     ListBuilder::new(session.clone(), &Layout::WORKFLOWS, list.base(), LIMIT)
 }
 
-/// The workflows that wait for an event or a timer and are not due. The list is longer than what it
-/// counts: it contains workflows that a driver has, and workflows that are retried.
+/// Lists the workflows that wait for an event or a timer and are not due. The list is longer than
+/// its name implies: it contains workflows that a driver has claimed, and workflows that are
+/// retried.
 pub(crate) fn waiting(session: &Session) -> ListBuilder<Summary> {
     listing(session, List::Unfinished).since(session.now()).that_wait()
 }
 
-/// The late events that nobody has handled, in the order in which they came.
+/// Lists the late events that are not handled yet, in the order of their arrival.
 pub(crate) fn late_events(session: &Session) -> ListBuilder<LateEvent> {
     ListBuilder::new(session.clone(), &Layout::WORKFLOWS, LATE, LIMIT)
 }
@@ -45,8 +46,8 @@ impl ListBuilder<Summary> {
     }
 }
 
-/// What a listing shows of a workflow. The index is eventually consistent: read the workflow before
-/// you act on it.
+/// A workflow in a listing. The index is eventually consistent: read the workflow before you act on
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Summary {

@@ -8,7 +8,8 @@ use crate::core::message::revision;
 use crate::core::token::record::{Intervention, short_digest};
 use crate::core::token::work::Work;
 
-/// A message that is kept: one that was committed and not sent, or one that a consumer set aside.
+/// A stored message: a committed message that is not sent, or a message that a consumer
+/// dead-lettered.
 #[derive(Clone)]
 pub struct Message {
     pub(crate) stored: Letter,
@@ -46,24 +47,29 @@ impl Message {
         consumer_of(&self.stored.at.workflow)
     }
 
-    /// What the broker said of one that was received, besides its body, as JSON text.
+    /// Returns the data that the broker delivered with a received message in addition to its body,
+    /// as JSON text.
     #[must_use]
     pub fn delivery(&self) -> Option<&str> {
         self.stored.delivery.as_deref()
     }
 
-    /// When a relay, or its consumer, may take it; of one that is dead or archived, since when it
-    /// is dead.
+    /// Returns the time from which a relay or its consumer may process it. If it is dead or
+    /// archived: the time of its death.
     #[must_use]
     pub fn due(&self) -> DateTime<Utc> {
         self.stored.next_due
     }
 
-    /// The class of the failure, of one that was received: that of the last attempt; but once an
-    /// attempt in the table was in doubt, in doubt. What attempts before the last one of its queue
-    /// came to is not known here. Of an outgoing message: [`Class::InDoubt`] if an attempt of a
-    /// relay had no reply, so that its target may have it; in a batch of one subject, of the first
-    /// message only. An attempt right after the commit is not counted.
+    /// Returns the class of the failure.
+    ///
+    /// For a received message: the class of the last attempt, or in doubt once an attempt in the
+    /// table was in doubt. The outcomes of its queue's attempts before the last attempt are unknown
+    /// here.
+    ///
+    /// For an outgoing message: [`Class::InDoubt`] if an attempt of a relay had no reply, so that
+    /// its target may have it. In a batch of one subject, only the first message has this class. An
+    /// attempt right after the commit is not counted.
     #[must_use]
     pub fn class(&self) -> Option<Class> {
         self.stored.class
@@ -95,8 +101,9 @@ impl Message {
         &self.stored.topic
     }
 
-    /// The body of the message, as JSON text; of one that was received, as it came. If the body is
-    /// [elsewhere](Self::body_at), the claim on it as JSON, or nothing.
+    /// Returns the body of the message as JSON text, or the unchanged body of a received message.
+    /// If the body is [elsewhere](Self::body_at), returns the claim on it as JSON, or an empty
+    /// text.
     #[must_use]
     pub fn body(&self) -> &str {
         &self.stored.body
@@ -110,8 +117,8 @@ impl Message {
         self.stored.body_at.as_str()
     }
 
-    /// Identifies the message for receivers: the same however often it is sent, and of no other
-    /// message, also if the workflow was deleted and started anew under the same key. At most 128
+    /// Identifies the message for receivers. Each copy has the same id, and no other message has
+    /// it, even if the workflow was deleted and started again under the same key. At most 128
     /// characters, no space.
     #[must_use]
     pub fn id(&self) -> &str {
@@ -124,13 +131,14 @@ impl Message {
         &self.stored.source
     }
 
-    /// What the message is about: messages of one subject are sent in the order of their commits.
+    /// Returns the subject: messages of one subject are sent in the order of their commits.
     #[must_use]
     pub fn subject(&self) -> &str {
         &self.stored.subject
     }
 
-    /// When the message was committed, or set aside; of a delayed one, when its delay ends.
+    /// Returns the time when the message was committed or dead-lettered. For a delayed message: the
+    /// end of its delay.
     #[must_use]
     pub fn created(&self) -> DateTime<Utc> {
         self.stored.created
@@ -142,16 +150,19 @@ impl Message {
         self.stored.state
     }
 
-    /// How many times it was sent right after its commit and refused, or taken by a relay or its
-    /// consumer: one that was taken, and whose turn did not come in time, was not sent. Of a
-    /// message that its consumer dead-lettered: how many times its handler failed. Of an imported
-    /// message: how many times its queue delivered it, whether or not a handler began.
+    /// Returns the number of attempts.
+    ///
+    /// For an outgoing message, or a message that waits for its consumer: how many times it was
+    /// sent right after its commit and refused, or taken by a relay or its consumer. A message that
+    /// was taken may not have been sent, if its turn did not come in time. For a message that its
+    /// consumer dead-lettered: how many times its handler failed. For an imported message: how many
+    /// times its queue delivered it, whether or not a handler began.
     #[must_use]
     pub fn attempts(&self) -> u32 {
         self.stored.attempts
     }
 
-    /// Why it was not sent or handled, as far as is known.
+    /// Returns the reason why it was not sent or processed, if it is known.
     #[must_use]
     pub fn cause(&self) -> Option<&str> {
         self.stored.cause.as_deref()

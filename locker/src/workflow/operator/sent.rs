@@ -1,4 +1,4 @@
-//! What a relay of a caller's own reports.
+//! Reports of a caller's own relay.
 
 use super::message::Message;
 use crate::core::workflow::step::RecordId;
@@ -6,29 +6,31 @@ use crate::error::Error;
 use crate::store::{self, Written, message_of};
 use crate::workflow::workflows::Workflows;
 
-/// What became of a message that was [reported as sent](Workflows::sent).
+/// The result of a [report](Workflows::sent) that a message was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 #[must_use = "a message that has changed stays, and may be sent again"]
 pub enum SentReport {
     /// It is deleted.
     Deleted,
-    /// It was not there any more. If there is a message in its place, it is another one.
+    /// It was already deleted. If there is a message in its place, it is a different message.
     Gone,
-    /// It has changed since it was read, such as by a relay that took it. It stays, and may be sent
-    /// again: read it again, and report that one.
+    /// It has changed since it was read, for example because a relay took it. It stays, and may be
+    /// sent again: read it again, and report the new state.
     Changed,
 }
 
 impl Workflows {
-    /// Report a message as sent, which deletes it as it was read, for a relay of your own.
-    /// Repeating the call is harmless, and so is a report that comes late: a message of the same
-    /// place in a later workflow is another one.
+    /// Reports a message as sent, for your own relay. Deletes the message if it is unchanged since
+    /// it was read.
+    ///
+    /// A repeated call or a late report is harmless: a message in the same place in a later
+    /// workflow is a different message.
     ///
     /// # Errors
     ///
     /// [`Error::Denied`], [`Error::Unavailable`], [`Error::Unknown`]: call it again.
-    /// [`Error::Record`] if what is in its place cannot be read.
+    /// [`Error::Record`] if the item in its place cannot be read.
     ///
     /// # Cost
     ///

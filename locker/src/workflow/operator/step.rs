@@ -1,5 +1,5 @@
-//! Operator actions on a step: step and workflow in one transaction, conditional on what the
-//! operator saw.
+//! Operator actions on a step: step and workflow in one transaction, conditional on the state that
+//! the operator read.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -47,13 +47,13 @@ impl Workflows {
     /// Retry a step that **failed**, or that is in doubt and **did not happen**, and make its
     /// workflow due.
     ///
-    /// The step starts under the same idempotency key again, by which the provider recognises what
-    /// may have happened after all, for as long as it remembers the key. Only a step that failed
-    /// permanently starts under the next version of its key: the provider, which refused the first,
-    /// would give its refusal again. **Be sure that it did not happen:** how the next attempt ends
-    /// is then the step's outcome, a permanent failure as well. A step that was cancelled with
+    /// The step starts under the same idempotency key again, so the provider recognises an earlier
+    /// request for as long as it remembers the key. Only a step that failed permanently starts
+    /// under the next version of its key: the provider refused the first key, and would return the
+    /// refusal again. **Be sure that it did not happen:** the outcome of the next attempt is then
+    /// the step's outcome, even if it is a permanent failure. A step that was cancelled with
     /// another workflow takes [`retry_step_with_new_key`](Self::retry_step_with_new_key): that
-    /// workflow's compensation may be on its way.
+    /// workflow may be about to compensate it.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl Workflows {
     /// # Errors
     ///
     /// Same as [`retry`](Self::retry), and [`Error::Answer`] if the result cannot be stored.
-    /// [`Error::Form`]: a compensation comes to `"done"` or `"nothing"`.
+    /// [`Error::Form`]: the result of a compensation is not `"done"` or `"nothing"`.
     pub async fn resolve_step(
         &self,
         seen: &View,
@@ -130,8 +130,8 @@ impl Workflows {
         let kind = seen.step(step).map_or(StepKind::Once, StepView::kind);
         let result = result_of(kind, result)?;
         let run = seen.header.run_id();
-        // Cancelled by another workflow, which has gone its way: the one that goes on with the step
-        // compensates it.
+        // Another workflow cancelled the step and has ended. The workflow that continues with the
+        // step compensates it.
         let is_left = |view: &StepView| {
             view.state() == StepState::Cancelled
                 && !view.placed.is_of(&run)
@@ -144,11 +144,14 @@ impl Workflows {
         self.on_step(seen, step, operator, (resolution, act))
     }
 
-    /// Correct the result of a **completed** step of a workflow in quarantine: one that an operator
-    /// gave, or one that the code cannot read, as the workflow's reason says. A result of the work
-    /// that the code can read never changes.
+    /// Corrects the result of a **completed** step of a workflow in quarantine.
+    ///
+    /// An operator can correct a result that an operator gave, or a result that the code cannot
+    /// read, as the workflow's reason states. A result of the work that the code can read never
+    /// changes.
     ///
     /// `event:NAME` is an event that the code cannot read. If its sender gave no id and sends the
+    /// event again, that is a second event: its value differs.
     /// event again, that is another event: its value differs.
     ///
     /// # Errors
@@ -181,18 +184,20 @@ impl Workflows {
     /// Skip a step, or handle a late event.
     ///
     /// A step is completed with `null`, which the code must be able to decode as its result. A
-    /// compensation is completed as one that found nothing to compensate.
+    /// compensation is completed with the result that there was nothing to compensate.
     ///
-    /// A step that came **late** counts as compensated: skip it when you have repaired it yourself,
-    /// or have seen that it is no effect of its own. For one that is in doubt while its workflow is
-    /// **compensated**, this is the word that nothing of it is to be found: if its outcome arrives
-    /// after all, it is compensated then. Where nothing is to be compensated, such as for a step
-    /// that failed, that is [`NotPossible`](Intervened::NotPossible); and so it is for a step with
-    /// a key of its own that another workflow compensates.
+    /// A **late** step counts as compensated: skip it when you have repaired it yourself, or if its
+    /// late outcome is no separate effect. If the step is in doubt and its workflow is being
+    /// **compensated**, skipping it confirms that no effect was found. If its outcome arrives
+    /// later, it is compensated then.
     ///
-    /// `event:NAME` is a late event, and `event:NAME DIGEST` another event under a name that has
-    /// its event. It is listed no more, and its compensation does not run. If a driver may be
-    /// running the compensation, or it has begun, that is
+    /// The result is [`NotPossible`](Intervened::NotPossible) if there is nothing to compensate,
+    /// such as for a step that failed. It is the same for a step with its own key that another
+    /// workflow compensates.
+    ///
+    /// `event:NAME` is a late event, and `event:NAME DIGEST` a further event under a name that has
+    /// its event. It is no longer listed, and its compensation does not run. If a driver may be
+    /// running the compensation, or it has begun, the result is
     /// [`NotPossible`](Intervened::NotPossible): decide about the compensation, which is a step.
     ///
     /// # Errors
@@ -230,7 +235,7 @@ impl Workflows {
     }
 
     /// A step in doubt has nothing to compensate: the same as if its compensation had found
-    /// nothing, so that an outcome that comes after all is compensated then.
+    /// nothing. If its outcome arrives later, it is compensated then.
     fn skip_compensation<'a>(
         &self,
         seen: &'a View,

@@ -22,7 +22,7 @@ use crate::workflow::workflows::Workflows;
 pub struct View {
     pub(crate) header: Header,
     pub(crate) steps: Vec<StepView>,
-    /// The events of this workflow, and behind them other events under the names.
+    /// The events of this workflow, followed by further events under the same names.
     pub(crate) events: Vec<EventView>,
     /// Events of a workflow that had the key before, which a new event is written over.
     pub(crate) former_events: Vec<EventRecord>,
@@ -70,7 +70,7 @@ impl Workflows {
         }
     }
 
-    /// Read the causes of the failed runs, too.
+    /// Reads the causes of the failed runs as well.
     pub(crate) async fn with_causes(&self, view: View) -> Result<View, Error> {
         let header = &view.header;
         if header.failures.latest().is_none() {
@@ -124,7 +124,7 @@ impl Workflows {
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`], [`Error::Unavailable`], [`Error::Answer`] if what is stored is damaged.
+    /// [`Error::Denied`], [`Error::Unavailable`], [`Error::Answer`] if the stored input is damaged.
     ///
     /// # Cost
     ///
@@ -143,7 +143,7 @@ impl Workflows {
         Ok(Some(answer::decode(encoded)?))
     }
 
-    /// The record of a step with a key of its own, as this workflow's step.
+    /// Reads the record of a step with its own key, as this workflow's step.
     async fn shared(&self, pointer: StepRecord, shared: &RecordId) -> Result<Placed, Error> {
         let found = Box::pin(self.context().store().read_record(shared, self.context().until(None))).await?;
         Ok(match found {
@@ -185,9 +185,9 @@ impl View {
         self.header.continued_as
     }
 
-    /// Identifies the workflow, its steps and its events as they were read: every later write of
-    /// one changes it. The command prints it, and its verbs take it, so that an operator acts on
-    /// what was shown.
+    /// Identifies the workflow, its steps and its events as they were read: each later write to
+    /// them changes the revision. The command prints it, and its verbs take it, so that an operator
+    /// acts on the state that was shown.
     #[must_use]
     pub fn revision(&self) -> String {
         let steps = self.steps.iter().map(|step| step.placed.record.revision.as_str());
@@ -271,15 +271,15 @@ impl View {
         self.header.intervention.as_ref()
     }
 
-    /// What the runs of the workflow failed of, the oldest first: the three latest causes, each
-    /// with the number of runs in a row that failed for it. Attempts of a step within one run are
-    /// in the log.
+    /// Returns the causes of the workflow's failed runs, oldest first: the three latest causes,
+    /// each with the number of runs in a row that failed for it. Attempts of a step within one run
+    /// are in the log.
     #[must_use]
     pub fn failed_runs(&self) -> &[FailedRuns] {
         &self.failed
     }
 
-    /// The token or the workflow whose work began this one, as far as it is known.
+    /// Returns the token or the workflow whose work began this workflow, if it is known.
     #[must_use]
     pub fn within(&self) -> Option<&Work> {
         self.header.within.as_ref()

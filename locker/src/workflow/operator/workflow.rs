@@ -1,4 +1,5 @@
-//! Operator actions on a workflow: writes with a reason, conditional on what the operator saw.
+//! Operator actions on a workflow: writes with a reason, conditional on the state that the operator
+//! read.
 
 use serde_json::Value;
 
@@ -114,8 +115,9 @@ impl Workflows {
     /// order.
     ///
     /// It then ends as `failed` if it failed before, otherwise as `cancelled`. A driver that runs
-    /// it is fenced off. A version that has continued as another one is not compensated
-    /// ([`NotPossible`](Intervened::NotPossible)), also while something of it that came late is.
+    /// it is fenced off. A version that has continued as a new version is not compensated
+    /// ([`NotPossible`](Intervened::NotPossible)), even while a late outcome of it is being
+    /// compensated.
     ///
     /// # Errors
     ///
@@ -126,9 +128,9 @@ impl Workflows {
 
     /// Close a quarantined workflow **as it is**: no step runs and none is compensated.
     ///
-    /// Use it for a workflow that was repaired manually, such as one that failed past its pivot. It
-    /// ends as `failed` if it failed before, otherwise as `cancelled`. If the outcome of a
-    /// cancelled step arrives after that, the workflow is quarantined again. A workflow that is
+    /// Use it for a workflow that was repaired manually, such as a workflow that failed past its
+    /// pivot. It ends as `failed` if it failed before, otherwise as `cancelled`. If the outcome of
+    /// a cancelled step arrives after that, the workflow is quarantined again. A workflow that is
     /// closed with a step in doubt is never deleted.
     ///
     /// # Errors

@@ -133,9 +133,10 @@ impl<'a> Atomic<'a> {
     ///
     /// # Errors
     ///
-    /// [`Stop`], which decides what happens to the workflow. Return it. If one of your conditions
-    /// failed, none of your writes was applied, and the workflow fails. The refusal is recorded, so
-    /// a resumed workflow finds the same refusal, unless the step [asks again](Self::ask_again).
+    /// [`Stop`], which determines the next state of the workflow. Return it. If one of your
+    /// conditions failed, none of your writes was applied, and the workflow fails. The refusal is
+    /// recorded, so a resumed workflow finds the same refusal, unless the step [asks
+    /// again](Self::ask_again).
     ///
     /// # Cost
     ///

@@ -16,8 +16,9 @@ impl StepAttempt {
         &self.step
     }
 
-    /// The idempotency key for the provider: the same for every attempt of this step by any driver,
-    /// and another one for the next version of the step's key. At most 255 bytes.
+    /// The idempotency key for the provider. It is the same for every attempt of this step by any
+    /// driver. The next version of the step's key has a different idempotency key. At most 255
+    /// bytes.
     #[must_use]
     pub fn idempotency_key(&self) -> &str {
         &self.idempotency_key

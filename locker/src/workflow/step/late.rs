@@ -1,5 +1,5 @@
 //! An outcome of this driver that the record refused: its step was cancelled, taken over or freed
-//! meanwhile.
+//! before the outcome was recorded.
 
 use chrono::{DateTime, Utc};
 
@@ -77,7 +77,7 @@ impl Once<'_> {
     /// Another attempt has the step.
     pub(crate) async fn superseded(&self, started: &StepRecord) -> StopKind {
         if started.started_for.is_some() {
-            // Another workflow took it over: its outcome there counts here, too.
+            // Another workflow took it over: its outcome there counts here as well.
             return later(self.flow, &self.name, None, "another workflow took it over");
         }
         match self.flow.is_held().await {

@@ -13,9 +13,9 @@ use crate::core::name;
 /// | `("fund", "a b")` | `fund#a%20b` |
 ///
 /// A name has at most 200 bytes of printable ASCII, without space, `/`, `~` and `:`. An id may
-/// contain anything: what a name does not allow is percent-encoded. An invalid name is refused
-/// before anything is written. In a [`map`](super::Flow::map), the branch is part of the name:
-/// `fund#7:charge`.
+/// contain any character: characters that a name does not allow are percent-encoded. An invalid
+/// name is refused before anything is written. In a [`map`](super::Flow::map), the branch is part
+/// of the name: `fund#7:charge`.
 pub trait IntoStepName {
     /// Converts the value into a name.
     fn into_step_name(self) -> String;

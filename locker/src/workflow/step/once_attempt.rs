@@ -128,13 +128,12 @@ impl Once<'_> {
     ///
     /// # Errors
     ///
-    /// [`Stop`], which decides what happens to the workflow. Return it.
+    /// [`Stop`], which determines the next state of the workflow. Return it.
     ///
     /// # Cost
     ///
     /// 3 requests: 2 writes, of 1 write unit and of 1 for each KB of the record, and 1 read of 1
-    /// unit. If the step is recorded: nothing, or 1 request and 1 write unit if it has a key of its
-    /// own.
+    /// unit. If the step is recorded: nothing, or 1 request and 1 write unit if it has its own key.
     ///
     /// - A result above 4 KB, as stored: 1 request and 1 write unit more. A later run that reads
     ///   it: 1 request, and 1 read unit for each 4 KB. A step with its own key has its result

@@ -8,9 +8,9 @@ use crate::workflow::stop::StopKind;
 /// How a step is retried while its failure is transient.
 ///
 /// The pause before attempt *n* is a random part (full jitter) of `initial_interval` times
-/// `backoff_coefficient` to the power of *n* - 2, up to `max_interval`, and at least what the
-/// provider asked for. When the attempts or the total time are exhausted, the workflow waits for a
-/// completer. Source: AWS, "Exponential Backoff and Jitter".
+/// `backoff_coefficient` to the power of *n* - 2, up to `max_interval`, and at least the pause that
+/// the provider asked for. When the attempts or the total time are exhausted, the workflow waits
+/// for a completer. Source: AWS, "Exponential Backoff and Jitter".
 #[derive(Debug, Clone, PartialEq)]
 pub struct RetryPolicy {
     max_attempts: u32,
@@ -77,10 +77,10 @@ impl RetryPolicy {
         self
     }
 
-    /// How long the workflow is retried because of this step. The first run that fails after this
-    /// time without progress is the last one, whatever the number of attempts. Default: that of its
-    /// type, [`Limits::retry_for`](crate::workflow::Limits::retry_for), and at least
-    /// [`Limits::attempts`](crate::workflow::Limits::attempts).
+    /// Sets how long the workflow is retried because of this step. The first run that fails after
+    /// this time without progress is the last one, at any number of attempts. Default: the limits
+    /// of the workflow type, [`Limits::retry_for`](crate::workflow::Limits::retry_for), and at
+    /// least [`Limits::attempts`](crate::workflow::Limits::attempts).
     #[must_use]
     pub const fn retry_for(mut self, time: Duration) -> Self {
         self.retry_for = Some(time);

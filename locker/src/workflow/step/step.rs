@@ -88,7 +88,7 @@ impl<'a> Step<'a> {
     ///
     /// # Errors
     ///
-    /// [`Stop`], which says what happens to the workflow.
+    /// [`Stop`], which determines the next state of the workflow.
     ///
     /// # Cost
     ///

@@ -78,7 +78,7 @@ impl Flow {
         Err(Error::Contended { verb: VERB, tries: ROUNDS }.into())
     }
 
-    /// Returns the next version, without its input and without what it continues.
+    /// Returns the next version, without its input and without the version that it continues.
     fn next_version(&self, input: &str) -> Result<NewWorkflow, StopKind> {
         let seen = self.header();
         let version = seen.key_version.saturating_add(1);

@@ -23,7 +23,7 @@ impl Flow {
     /// `written`: the sort keys of the receipts that this run has written.
     ///
     /// The receipts are written before the next version starts, so they exist when its first event
-    /// comes. If the workflow does not continue after all, no version reads them.
+    /// arrives. If the workflow does not continue, no version reads them.
     pub(super) async fn write_receipts(
         &self,
         first: Option<&Header>,

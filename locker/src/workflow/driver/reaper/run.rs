@@ -11,8 +11,8 @@ use crate::session::due_work::{Counts, DueWork, Lists, Page, Pool, RunReport, Tu
 use crate::store::{Layout, Positions, Row};
 use crate::workflow::driver::run::PATIENCE;
 
-/// How long deleting one workflow may take: one that is cut short keeps its key busy until the next
-/// run.
+/// The time limit for deleting one workflow. A deletion that is cut short keeps its key busy until
+/// the next run.
 const DELETION: Duration = Duration::from_secs(2);
 
 /// The pools: neither keeps the other waiting, neither by a backlog of deletions nor by last
