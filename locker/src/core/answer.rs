@@ -138,7 +138,7 @@ pub enum AnswerError {
     /// The stored bytes are damaged. The work was done; do not run it again.
     #[error("the work is done, but its answer is damaged: {reason}; do not run the work again")]
     Damaged {
-        /// What is wrong with them.
+        /// The reason why they are not valid.
         reason: &'static str,
     },
 }
@@ -265,7 +265,7 @@ fn of_type(message: &str) -> Option<String> {
 /// Encode an answer into at most `limit` bytes: uncompressed if it fits into `room`, otherwise
 /// compressed where that is smaller.
 ///
-/// The flag says whether the result fits into `room`, so whether the token's item can hold it.
+/// The flag shows whether the result fits into `room`, so whether the token's item can hold it.
 pub(crate) fn encode(json: String, room: usize, limit: usize) -> Result<(Encoded, bool), AnswerError> {
     if json.len() <= room {
         return Ok((Encoded::plain(json), true));
@@ -322,7 +322,7 @@ pub(crate) fn is_too_deep(json: &str) -> bool {
     false
 }
 
-/// What follows the text that begins here.
+/// Returns the JSON after the text that begins here.
 fn after_text(json: &[u8]) -> &[u8] {
     let mut rest = json.get(1..).unwrap_or_default();
     while let Some(at) = memchr2(b'"', b'\\', rest) {

@@ -1,4 +1,4 @@
-//! The short text that says why work failed.
+//! The short cause of a failure of the work.
 
 use serde::Serialize;
 
@@ -34,7 +34,7 @@ pub(crate) fn as_code(code: &str) -> String {
     if code.starts_with(|c: char| c.is_ascii_alphabetic()) { code } else { format!("e{code}") }
 }
 
-/// What a failure says of itself: a string as it is, and anything else as JSON.
+/// Returns the cause of a failure: a string unchanged, and any other value as JSON.
 pub(crate) fn of_failure<E: Serialize + ?Sized>(failure: &E) -> String {
     match serde_json::to_value(failure) {
         Ok(value) => of_value(&value),

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The class of a failure of the work, which decides what happens to the token.
+/// The class of a failure of the work. It determines the next state of the token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Class {
     /// Nothing happened, and the work may be tried again: the token is released. After a takeover,
-    /// this says nothing about the attempt before: the token is given back, in doubt.
+    /// this class proves nothing about the former attempt: the token is given back, in doubt.
     Transient,
     /// The failure is the answer: it is stored, and every later caller gets it. After a takeover
     /// without a probe, the token is held, since the attempt before may have done the work.

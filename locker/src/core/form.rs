@@ -31,7 +31,7 @@ impl Form {
     pub fn of<T: ?Sized>() -> Self {
         let name = std::any::type_name::<T>();
         let short = without_paths(name);
-        // A type of one's own that is named like one that is checked keeps its path.
+        // A user's type with the same name as a checked type keeps its path.
         let is_own = short == "String" && name != "alloc::string::String";
         Self::stored(if is_own { name } else { &short })
     }
@@ -50,7 +50,7 @@ impl Form {
         &self.0
     }
 
-    /// What an operator's answer has to look like. `None`: any value is accepted.
+    /// Returns an example of the form of an operator's answer. `None`: any value is accepted.
     #[must_use]
     pub fn example(&self) -> Option<&'static str> {
         // Of no form that is checked.
@@ -64,7 +64,7 @@ impl Form {
     ///
     /// # Errors
     ///
-    /// [`FormMismatch`] with what the form requires.
+    /// [`FormMismatch`] with the requirement of the form.
     pub(crate) fn check(&self, answer: &Value) -> Result<(), FormMismatch> {
         let (fits, expected) = match self.as_str() {
             "http" => (is_response(answer), HTTP_EXAMPLE),

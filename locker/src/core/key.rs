@@ -15,7 +15,7 @@ pub(crate) const MAX_KEY_BYTES: usize = 1024;
 /// The key of a lock token, such as `order/create/12345`.
 ///
 /// A key is either one string, used as it is, or composed of a *scope* (the operation), an *id*
-/// (what the operation acts on) and optionally a *tenant*:
+/// (the object of the operation) and optionally a *tenant*:
 ///
 /// | parts | key |
 /// |---|---|
@@ -44,7 +44,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Compose a key from an operation and the id of what it acts on.
+    /// Composes a key from an operation and the id of its object.
     ///
     /// # Errors
     ///
@@ -238,7 +238,7 @@ pub(crate) enum InvalidKey {
     /// The scope is not a path such as `order/create`.
     #[error("the scope is not a path such as order/create: {what}")]
     Scope {
-        /// What is wrong with it.
+        /// The description of the error.
         what: &'static str,
     },
 }

@@ -19,7 +19,7 @@ pub enum List {
     Unfinished,
     /// Unfinished, and without progress for
     /// [`Limits::failing_after`](crate::workflow::Limits::failing_after): its runs fail. A
-    /// completer goes on driving it.
+    /// completer continues to drive it.
     Failing,
     /// Quarantined: it waits for an operator.
     Quarantine,
@@ -61,8 +61,8 @@ impl List {
 pub enum MessageState {
     /// It is to be sent.
     Unsent,
-    /// It was received, and its consumer is to handle it: an operator let it be handled again, or
-    /// it was behind a dead one.
+    /// It was received, and its consumer is to process it: an operator redrove it, or it waited for
+    /// a dead message.
     Waiting,
     /// It is not sent or handled any more, and an operator has to act: its target or its consumer
     /// refused it, or it was tried for long enough.
@@ -71,8 +71,8 @@ pub enum MessageState {
     Archived,
 }
 
-/// Lists unsent messages that are not due half a minute after their commit: those that were tried,
-/// redriven or delayed.
+/// Lists unsent messages that are not due half a minute after their commit: messages that were
+/// tried, redriven or delayed.
 const RETRYING: &str = "retrying";
 
 impl MessageState {

@@ -1,4 +1,4 @@
-//! Decisions: what a stored record means, what to write next, and whether to retry.
+//! Decisions: the meaning of a stored record, the next write, and whether to retry.
 //!
 //! Nothing here is async, uses the SDK, reads a clock or draws a random number. Every function is
 //! total, so a test can print the state machine as a table.

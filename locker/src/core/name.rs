@@ -132,8 +132,8 @@ pub(crate) fn check(name: &str) -> Result<(), InvalidName> {
     Ok(())
 }
 
-/// A name that is composed of a text and an id. No two ids have the same name: what a name does not
-/// allow is percent-encoded, as are `%`, `#` and `:`.
+/// Composes a name from a text and an id. No two ids have the same name: characters that a name
+/// does not allow are percent-encoded, as are `%`, `#` and `:`.
 pub(crate) fn with_id(text: &str, id: &str) -> String {
     let mut name = format!("{text}#");
     for byte in id.bytes() {

@@ -118,7 +118,7 @@ const OF_TARGET: [&str; 21] = [
     "UnsupportedOperation",
 ];
 
-/// What a refusal of a target of messages is about.
+/// The part that a target of messages refused.
 #[cfg(any(feature = "eventbridge", feature = "sns", feature = "sqs"))]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum About {
@@ -128,8 +128,8 @@ pub(crate) enum About {
     Unlisted,
 }
 
-/// Returns what a code is about that refuses messages. `of_entry`: the code is about one entry of a
-/// batch, and not about the request.
+/// Returns the part that a code refuses. `of_entry`: the code belongs to one entry of a batch, and
+/// not to the request.
 #[cfg(any(feature = "eventbridge", feature = "sns", feature = "sqs"))]
 pub(crate) fn about(code: &str, of_entry: bool) -> About {
     match plain(code) {

@@ -16,8 +16,8 @@ pub enum Retention {
     Forever,
 }
 
-/// How long past its expected completion an unlisted token is kept: nobody looks at it if no caller
-/// returns.
+/// The time for which an unlisted token is kept past its expected completion. If no caller returns,
+/// the token is not needed.
 const UNLISTED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// The `ttl` of an unlisted token that is due at this time.

@@ -1,7 +1,7 @@
 //! The retry loop's decisions: what one exchange with DynamoDB proved, and what to do next.
 //!
-//! The SDK's own retries are off for these calls, because they hide what matters: once a request
-//! may have been applied, a clear answer to a later one says nothing about it.
+//! The SDK's own retries are off for these calls, because they hide lost replies. If a request may
+//! have been applied, a clear answer to a later request proves nothing about the first.
 
 use std::time::Duration;
 
@@ -96,8 +96,9 @@ impl Backoff {
     }
 }
 
-/// Returns the longer of the own pause and the one that the other side asked for, of which at most
-/// `most` counts: a wrong `Retry-After` of ten years would park the work in no list.
+/// Returns the longer of our pause and the pause that the other side asked for. At most `most` of
+/// the latter counts: with a wrong `Retry-After` of ten years, the work would wait without being
+/// listed.
 #[cfg(feature = "workflow")]
 pub(crate) fn heeding(own: Duration, asked: Option<Duration>, most: Duration) -> Duration {
     own.max(asked.unwrap_or_default().min(most))
@@ -107,7 +108,7 @@ pub(crate) fn heeding(own: Duration, asked: Option<Duration>, most: Duration) ->
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tries {
     pub(crate) made: u32,
-    /// Whether one of them got no clear reply, so that it may have been applied.
+    /// Whether a request got no clear reply, so that it may have been applied.
     pub(crate) silent: bool,
     /// How many signatures were refused.
     pub(crate) unsigned: u32,

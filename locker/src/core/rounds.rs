@@ -82,7 +82,7 @@ pub(crate) struct Seat {
     is_alone: bool,
 }
 
-/// The outcome of a turn, as far as the plan depends on it.
+/// The part of the outcome of a turn that the plan depends on.
 #[derive(Debug)]
 pub(crate) enum After<I> {
     /// The item needs no further turn.
@@ -137,7 +137,7 @@ struct Pool<I> {
     reading: usize,
     /// Pages read since no item was waiting.
     ahead: usize,
-    /// Lanes whose entries are all the same item.
+    /// The lanes whose entries all refer to one item.
     seen: HashSet<String>,
 }
 

@@ -38,7 +38,8 @@ fn check_bytes(bytes: &[u8]) -> Result<(), TestCaseError> {
         match decode(Encoded { codec, bytes: bytes.to_vec() }) {
             Ok(json) => {
                 prop_assert!(json.len() <= MAX_JSON_BYTES);
-                // Whatever the text is, a caller gets a value or an error that shows none of it.
+                // For any text, a caller receives a value, or an error that contains no part of the
+                // text.
                 if let Err(error) = from_json::<Value>(&json) {
                     prop_assert!(
                         error.to_string().starts_with("the stored answer does not match the requested type")

@@ -24,7 +24,7 @@ pub struct Envelope {
     pub source: String,
     /// The topic, such as `order/placed`; the event's type is the same with dots, `order.placed`.
     pub topic: String,
-    /// What the message is about, such as the order's key. Messages of one subject are in order.
+    /// The subject of the message, such as the order's key. Messages of one subject are in order.
     pub subject: String,
     /// The place of the message among those of its subject, as text that sorts byte by byte. No
     /// other message of its subject and source has the same sequence, unless its sender assigned
@@ -135,8 +135,8 @@ impl Envelope {
         id::as_id(&self.subject)
     }
 
-    /// The id by which a broker drops what it was sent before: the id of the message, and another
-    /// one after each redrive by an operator, since the broker may have seen the first.
+    /// Returns the id by which a broker drops copies: the id of the message. After each redrive by
+    /// an operator the id is different, since the broker may have seen the former id.
     #[must_use]
     pub fn deduplication_id(&self) -> String {
         match self.redrives {

@@ -23,8 +23,8 @@ const MAX_SOURCE_BYTES: usize = 256;
 pub(crate) const MAX_DELAY: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// The largest body of a message, in bytes of JSON.
 pub const MAX_BODY_BYTES: usize = 256 * 1024;
-/// Begins the ids that are made of a digest. An id that begins so is made of its own digest, so
-/// that no two are equal.
+/// The prefix of ids that are made of a digest. An id with this prefix is replaced by its own
+/// digest, so that no two ids are equal.
 const DIGEST: &str = "sha256:";
 
 /// The id of a message: the attempt of the commit, and its place in the commit.
@@ -74,7 +74,7 @@ pub(crate) fn without_noncharacters(json: &str) -> String {
 /// Why a message was refused. Nothing was written; correct it and call again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidMessage {
-    /// The topic is empty, too long, or has a character that topics do not allow.
+    /// The topic is empty or too long, or it has a character that is not allowed.
     #[error(
         "a topic has 1 to 128 characters: letters, digits and . _ - / such as order/placed; this one is {topic:?}"
     )]
@@ -82,7 +82,7 @@ pub(crate) enum InvalidMessage {
         /// The topic given.
         topic: String,
     },
-    /// The subject is empty, too long, or has a control character.
+    /// The subject is empty or too long, or it has a control character.
     #[error(
         "a subject has 1 to {MAX_SUBJECT_BYTES} bytes and no control character, such as order/7; this one has {bytes}"
     )]
@@ -95,7 +95,7 @@ pub(crate) enum InvalidMessage {
         "the message has no source, since its sender has none; set one by `workflow::Builder::source`, such as /orders"
     )]
     NoSource,
-    /// The source is empty, too long, or has a character that sources do not allow.
+    /// The source is empty or too long, or it has a character that is not allowed.
     #[error(
         "a source has 1 to {MAX_SOURCE_BYTES} printable ASCII characters and no space, such as /orders; this one is {given:?}"
     )]
@@ -111,7 +111,7 @@ pub(crate) enum InvalidMessage {
         /// The name given.
         name: String,
     },
-    /// The value of an attribute is empty, too long, or has a control character.
+    /// The value of an attribute is empty or too long, or it has a control character.
     #[error(
         "the attribute {name} has 1 to {MAX_VALUE_BYTES} bytes and no control character; this one has {bytes}"
     )]

@@ -349,7 +349,7 @@ impl Letter {
 
     /// A received message that a consumer stores now.
     pub(crate) fn received(new: ReceivedLetter<'_>) -> Self {
-        // Its place is after the newest message, even if the clock is behind.
+        // Its place is after the newest message, even if the clock is slow.
         let created = new.after.map_or(new.now, |last| new.now.max(last + TimeDelta::milliseconds(1)));
         let (subject, millis) = match new.order {
             Order::Group(group) => (group, millis_of(created)),

@@ -1,4 +1,4 @@
-//! The audit record of an operator's act: an item of its own, which outlives the token.
+//! The audit record of an operator's act: a separate item, which outlives the token.
 
 use super::item::TokenItem;
 use super::record::{Intervention, Record};
@@ -13,9 +13,9 @@ pub(crate) struct Audit {
     pub(crate) status: String,
     pub(crate) resolution: Resolution,
     pub(crate) operator: Intervention,
-    /// What the operator saw, without its answer.
+    /// The token that the operator read, without its answer.
     pub(crate) found: Box<Record>,
-    /// The answer that the operator gave, or else the one that was found.
+    /// The answer that the operator gave, or else the answer of the token.
     pub(crate) answer: Option<Body>,
     pub(crate) ttl: Option<i64>,
 }

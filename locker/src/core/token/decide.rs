@@ -1,4 +1,4 @@
-//! What a refused write means: its condition failed, and the item that came back says why.
+//! The meaning of a refused write: its condition failed, and the returned item shows the reason.
 
 use chrono::{DateTime, Utc};
 
@@ -7,7 +7,7 @@ use super::write::{Finish, Write};
 use crate::core::fingerprint::{Fingerprint, FingerprintKey, UnreadableFingerprint};
 use crate::core::time;
 
-/// What a begin asks for.
+/// The options of a begin.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Asking<'a> {
     pub(crate) attempt: &'a str,
@@ -22,7 +22,7 @@ pub(crate) struct Asking<'a> {
     pub(crate) key_used_after: Option<DateTime<Utc>>,
 }
 
-/// What a begin found instead of an absent token.
+/// The record that a begin found instead of an absent token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     /// The token of this very begin: an earlier request was applied and its reply was lost.
@@ -31,7 +31,7 @@ pub(crate) enum Found {
     Absent,
     /// A stored answer.
     Completed,
-    /// A failure that is the answer, or one that waits for an operator.
+    /// A failure that is the answer, or a failure that waits for an operator.
     Failed,
     /// The same key with a different request.
     Mismatch,

@@ -1,4 +1,4 @@
-//! Tokens: the record, the writes that change it, and what a refused write means.
+//! Tokens: the record, the writes that change it, and the meaning of a refused write.
 
 pub(crate) mod act;
 pub(crate) mod audit;

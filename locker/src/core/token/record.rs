@@ -112,7 +112,7 @@ pub(crate) struct StoredFingerprint {
 }
 
 impl StoredFingerprint {
-    /// One that does not identify its secret, as the items of workflows have it.
+    /// Creates a fingerprint that does not identify its secret, as the items of workflows store it.
     #[cfg(feature = "workflow")]
     pub(crate) fn unchecked(text: &str) -> Self {
         Self { text: text.to_owned(), check: None }
@@ -129,7 +129,8 @@ pub(crate) struct KeyUse {
     /// From 1: the token's key itself. Higher: a provider's refusal is on record under each one
     /// before.
     pub(crate) version: u32,
-    /// When an attempt first had it, if that was not the one that the record is of.
+    /// The first use of the key by an attempt, if an earlier attempt than that of the record used
+    /// it.
     pub(crate) since: Option<DateTime<Utc>>,
 }
 
@@ -173,7 +174,7 @@ pub(crate) fn short_digest(text: &str) -> String {
     digest_of(text.as_bytes())
 }
 
-/// The same for what is not text.
+/// Returns the digest of bytes, in the same form.
 pub(crate) fn digest_of(bytes: &[u8]) -> String {
     hex::encode(&Sha256::digest(bytes)[..5])
 }
@@ -223,7 +224,7 @@ impl Record {
     }
 
     /// Identifies this state of the token: every later write changes it. The command prints it, and
-    /// its verbs take it, so that an operator acts on what was shown.
+    /// its verbs take it, so that an operator acts on the state that was shown.
     #[must_use]
     pub fn revision(&self) -> String {
         self.seen.revision(self.key.as_str())
@@ -262,7 +263,7 @@ impl Record {
         base.is_some_and(|base| base != shard::UNLISTED)
     }
 
-    /// The due time that a takeover counts from: the one that begin or extend gave.
+    /// Returns the due time that a takeover counts from: the time that begin or extend set.
     pub(crate) fn promised_completion(&self) -> DateTime<Utc> {
         self.promised.unwrap_or(self.expected_completion)
     }
@@ -291,13 +292,13 @@ impl Record {
         self.taken_over_from.as_deref()
     }
 
-    /// The token or the workflow whose work began this one, as far as it is known.
+    /// Returns the token or the workflow whose work began this token, if it is known.
     #[must_use]
     pub const fn within(&self) -> Option<&Work> {
         self.within.as_ref()
     }
 
-    /// What the operator did, if one acted on the token.
+    /// Returns the act of an operator, if an operator acted on the token.
     #[must_use]
     pub const fn resolution(&self) -> Option<Resolution> {
         self.resolution

@@ -1,6 +1,6 @@
-//! What an operator did.
+//! The acts of operators.
 
-/// What an operator did to a token, a workflow, a step or a message.
+/// An act of an operator on a token, a workflow, a step or a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Resolution {
@@ -17,8 +17,8 @@ pub enum Resolution {
     Retried,
     /// Freed a step so that it runs again under another idempotency key.
     RetriedWithNewKey,
-    /// Completed a step without a result, or a compensation as one that found nothing; or handled a
-    /// late event without its compensation.
+    /// Completed a step without a result, completed a compensation with nothing to compensate, or
+    /// handled a late event without its compensation.
     Skipped,
     /// Refused the start of a workflow or a step that had not started.
     Cancelled,

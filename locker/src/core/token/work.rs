@@ -9,11 +9,11 @@ use crate::core::alike;
 
 /// A token, a workflow or a message.
 ///
-/// A token or a workflow may be what another one was begun inside, so that an operator sees
-/// together what belongs together. Everything that is begun on the task of
-/// [`run`](crate::BeginBuilder::run), of a handler behind the HTTP layer, or of a workflow's code
-/// has it. A task that you spawn does not: give it [`Attempt::work`](crate::Attempt::work) and
-/// [`BeginBuilder::within`](crate::BeginBuilder::within).
+/// A token or a workflow may be begun inside the work of another token or workflow, so that an
+/// operator sees them together. All work that is begun on the task of
+/// [`run`](crate::BeginBuilder::run), of a handler inside the HTTP layer, or of a workflow's code
+/// refers to it. A task that you spawn does not: give it [`Attempt::work`](crate::Attempt::work)
+/// and [`BeginBuilder::within`](crate::BeginBuilder::within).
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Work {
@@ -23,8 +23,8 @@ pub enum Work {
     Workflow(String),
     /// A message that is kept.
     Message {
-        /// Where it is: the workflow that committed it, the outbox of its subject, or what its
-        /// consumer set aside.
+        /// Its place: the workflow that committed it, the outbox of its subject, or the dead
+        /// letters of its consumer.
         of: String,
         /// Its place there.
         place: String,

@@ -31,13 +31,14 @@ pub(crate) struct NewToken {
     /// How long the answer will be kept; stored, so that an operator's resolve keeps it equally
     /// long.
     pub(crate) retention: Retention,
-    /// When an unlisted token may be deleted, since nobody may ever look at it again.
+    /// The time from which an unlisted token may be deleted, since no caller may ever read it
+    /// again.
     pub(crate) ttl: Option<i64>,
     /// A record past its `ttl` at this time counts as absent.
     pub(crate) expired_at: DateTime<Utc>,
 }
 
-/// What a released record is kept for.
+/// The retention of a released record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Kept {
     pub(crate) ttl: Option<i64>,
@@ -87,15 +88,15 @@ impl Finish {
 pub(crate) enum Write {
     /// Put the token, unless there is one.
     Begin { token: Arc<NewToken> },
-    /// Put the token over one that an operator released after the provider had refused its key.
+    /// Put the token over a token that an operator released after the provider had refused its key.
     BeginOver { token: Arc<NewToken>, seen: Seen },
     /// Put the token over an overdue one: the one seen, if it is still due before `due_before`.
     TakeOver { token: Arc<NewToken>, seen: Seen, due_before: DateTime<Utc> },
     /// Store how the work ended, if the attempt still owns the token.
     Finish { key: Key, attempt: String, at: DateTime<Utc>, finish: Finish, body: Body, ttl: Option<i64> },
-    /// List the token from now on, because its attempt ended and it is unknown whether the work
-    /// happened, if the attempt still owns it. Takeovers go on to count from `promised`. `list_as`:
-    /// the `status` of a token that was unlisted.
+    /// List the token from now on, if the attempt still owns it: the attempt ended, and it is
+    /// unknown whether the work happened. Takeovers still count from `promised`. `list_as`: the
+    /// `status` of a token that was unlisted.
     Doubt {
         key: Key,
         attempt: String,

@@ -1,4 +1,4 @@
-//! The audit record of an operator's act on a workflow: an item of its own, which outlives the
+//! The audit record of an operator's act on a workflow: a separate item, which outlives the
 //! workflow.
 
 use super::header::Header;
@@ -13,7 +13,7 @@ use crate::core::token::resolution::Resolution;
 /// corrected message contains each body in full.
 const LARGEST: usize = 100_000;
 
-/// What an operator does, before it is done.
+/// An act of an operator, before it is applied.
 #[derive(Debug, Clone)]
 pub(crate) struct Deed<'a> {
     pub(crate) resolution: Resolution,
@@ -34,7 +34,7 @@ pub(crate) struct WorkflowAudit {
     pub(crate) step: Option<String>,
     pub(crate) step_state: Option<&'static str>,
     pub(crate) operator: Intervention,
-    /// What the operator saw; `None`: nothing had started.
+    /// The workflow that the operator read. `None`: nothing had started.
     pub(crate) found: Option<Header>,
     pub(crate) given: Option<Encoded>,
     /// Stored next to the record, because two bodies may exceed an item.

@@ -17,8 +17,8 @@ pub enum Compensated {
     /// The step had happened and is compensated, or it can never happen any more.
     Done,
     /// The step has not happened. If its outcome is recorded or reported later, it is compensated
-    /// then; **an effect that nobody reports stays.** While the request may still arrive, make the
-    /// provider refuse it, or fail with [`Failure::in_doubt`](crate::Failure::in_doubt).
+    /// then; **an unreported effect stays.** While the request may still arrive, make the provider
+    /// refuse it, or fail with [`Failure::in_doubt`](crate::Failure::in_doubt).
     Nothing,
 }
 

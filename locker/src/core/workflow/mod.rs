@@ -1,4 +1,4 @@
-//! Workflows: what a header and a step's record mean, and what may be done about them.
+//! Workflows: the meaning of a header and of a step's record, and the possible transitions.
 
 pub(crate) mod audit;
 pub(crate) mod compensation;

@@ -18,7 +18,7 @@ use crate::core::time;
 
 /// The sort key of the header, which every driver reads.
 pub(crate) const HEADER: &str = "#";
-/// The sort key of each record of a step with a key of its own.
+/// The sort key of each record of a step with its own key.
 pub(crate) const SHARED: &str = "once";
 const RECEIVED: &str = "received";
 const LATEST: &str = "latest";
@@ -68,7 +68,7 @@ pub(crate) const LASTING: &str = "~";
 /// A partition key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Partition<'a> {
-    /// A workflow. Under version 1 also the record of a step with this key of its own.
+    /// A workflow. Under version 1 also the record of a step with this key as its own key.
     Workflow { key: &'a str, version: u32 },
     /// Messages about a subject that were committed outside of workflows.
     Outbox { subject: &'a str },
@@ -147,7 +147,7 @@ pub(crate) enum Place<'a> {
     /// compensation of version 2 of `charge`, and version 2 of the compensation's own key. It is
     /// parsed as the first one.
     Compensation { of: Undo<'a>, former: Option<Former<'a>> },
-    /// The record of a step with a key of its own.
+    /// The record of a step with its own key.
     Shared,
     /// An event from outside, and the code that waits for it. It belongs to the workflow and not to
     /// a scope of its code: the sender knows only the name.
@@ -155,9 +155,9 @@ pub(crate) enum Place<'a> {
     /// Another event under a name that has its event, by a digest. No resume reads it, so a sender
     /// with a fault cannot make the runs dear.
     Surplus { event: &'a str, digest: &'a str },
-    /// The receipt of an event that came to a version of the key. Without a digest: the receipt of
-    /// a wait that declared a compensation for events of this name. It is in the partition of the
-    /// first version, which has this start. No resume reads it.
+    /// The receipt of an event that arrived at a version of the key. Without a digest: the receipt
+    /// of a wait that declared a compensation for events of this name. It is in the partition of
+    /// the first version, which has this start. No resume reads it.
     Receipt { started: DateTime<Utc>, event: &'a str, digest: Option<&'a str> },
     /// A message.
     Message(MessagePlace<'a>),
@@ -402,12 +402,12 @@ pub(crate) fn shown_event(name: &str) -> String {
     format!("{}{name}", name::EVENT_PREFIX)
 }
 
-/// Checks the name of what a compensation undoes: a step, or an event.
+/// Checks the name of an effect to compensate: a step, or an event.
 fn check_effect(name: &str) -> Result<(), InvalidName> {
     name::check(name.strip_prefix(name::EVENT_PREFIX).unwrap_or(name))
 }
 
-/// A step under one version of its key: what a compensation undoes.
+/// The effect that a compensation undoes: a step under one version of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Effect<'a> {
     pub(crate) step: &'a str,
@@ -423,8 +423,8 @@ impl fmt::Display for Effect<'_> {
     }
 }
 
-/// A compensation, by what it undoes. `late`: the outcome of the step came after a compensation
-/// that had found nothing.
+/// A compensation, by its effect. `late`: the outcome of the step arrived after a compensation that
+/// had found nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Undo<'a> {
     pub(crate) effect: Effect<'a>,

@@ -88,7 +88,7 @@ pub(super) fn committed(place: usize, commit: &str, seconds: i64) -> Letter {
     })
 }
 
-/// A message that its consumer set aside at the beginning.
+/// A message that its consumer dead-lettered at the beginning.
 fn received(body_at: BodyAt, dead: Option<(Class, String)>) -> Letter {
     Letter::received(ReceivedLetter {
         consumer: "packer",

@@ -10,7 +10,7 @@ use crate::core::message::letter::{Letter, MessageState};
 /// Messages that are sent before the first of them is deleted.
 const TOGETHER: usize = 10;
 
-/// The rules of senders. A walk without one of them has to find what it is for.
+/// The rules of senders. A walk with a broken rule must find the fault that the rule prevents.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Rules {
     pub(super) broken: Option<Broken>,
@@ -18,19 +18,19 @@ pub(super) struct Rules {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Broken {
-    /// The one that was taken is deleted before those that were sent behind it.
+    /// The message that was taken is deleted before the messages that were sent after it.
     TakenIsDeletedFirst,
-    /// A message that another has is taken.
+    /// A relay takes a message that another sender has taken.
     TakesWhatIsNotDue,
-    /// One that is dead holds nothing up.
+    /// A dead message blocks no other message.
     DeadHoldsNothingUp,
-    /// One that was not taken by its target holds nothing up.
+    /// A message that its target did not take blocks no other message.
     FailureHoldsNothingUp,
     /// A delete does not depend on the revision that was sent.
     DeletesWhateverIsThere,
     /// A target's silence counts as taken.
     SilenceIsSent,
-    /// The one that commits does not stop at the first that is not taken.
+    /// The process that commits does not stop at the first message that its target does not take.
     InlineGoesOn,
 }
 
@@ -81,7 +81,8 @@ pub(super) enum Actor {
         rest: Vec<Seen>,
         until: i64,
     },
-    /// One was not sent: that is written down, and then what was sent is deleted.
+    /// A message was not sent. The relay writes this down, and then deletes the messages that were
+    /// sent.
     SetsAside {
         row: Vec<Seen>,
         failed: Seen,
@@ -145,7 +146,7 @@ impl World {
                         Heard::Later | Heard::Silence => goes_on(),
                         Heard::Never => {
                             let mut refused = to(&after, goes_on());
-                            // What it saw is what it committed.
+                            // It has seen the message as it committed it.
                             let act = LetterAct::Refused { class: None, cause: "no".to_owned() };
                             refused.write(place, &format!("commit {place}"), act);
                             next.push((
@@ -245,7 +246,7 @@ impl World {
                 }
             }
             Actor::Deleting { row, gone, all, rest } => {
-                // The one that was taken comes last.
+                // The message that was taken is deleted last.
                 let of = match rules.broken {
                     Some(Broken::TakenIsDeletedFirst) => row.get(gone),
                     _ if gone + 1 < row.len() => row.get(gone + 1),
@@ -294,7 +295,7 @@ impl World {
         }
     }
 
-    /// What may come of a send.
+    /// Returns the possible results of a send.
     fn sends(&self, id: usize) -> Vec<(&'static str, Self, Heard)> {
         let with = |pushes: bool, is_fault: bool, late: bool| {
             let mut world = self.clone();
@@ -320,7 +321,8 @@ impl World {
         all
     }
 
-    /// What may come of a delete: whether it is known to be gone.
+    /// Returns the possible results of a delete, and whether the relay knows that the message is
+    /// gone.
     fn deletes(&self, of: &Seen, rules: Rules) -> Vec<(&'static str, Self, bool)> {
         let seen = match (rules.broken, &self.table[of.place]) {
             (Some(Broken::DeletesWhateverIsThere), Some(stored)) => stored.revision.clone(),

@@ -11,7 +11,7 @@ use super::world::{Scene, World};
 use crate::core::message::event::LetterAct;
 use crate::core::message::letter::MessageState;
 
-/// Worlds of one scene, unless `WALK_WORLDS` says more.
+/// The number of worlds of one scene. The variable `WALK_WORLDS` overrides it.
 const WORLDS: usize = 5_000;
 
 fn jumps() -> [Duration; 2] {
@@ -77,8 +77,8 @@ fn way(place: &str, from: &HashMap<String, Option<(String, String)>>) -> String 
     format!("\n  {}", way.join("\n  "))
 }
 
-/// All processes die; late requests arrive, time passes, an operator redrives what is dead, and one
-/// relay runs until nothing is left.
+/// All processes die. Late requests arrive, time passes, an operator redrives the dead messages,
+/// and one relay runs until no message is left.
 fn settle(mut world: World, scene: Scene) -> Result<(), String> {
     if scene.is_calm() {
         // To stop a process is a fault.

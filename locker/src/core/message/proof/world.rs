@@ -1,4 +1,4 @@
-//! A subject with its messages in the table, what its broker took, and who works on it.
+//! A subject with its messages in the table, the messages that its broker took, and the processes.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::relays::{Actor, Rules};
 use crate::core::message::event::{LetterAct, LetterEvent, Mark};
 use crate::core::message::letter::{Letter, MessageState};
 
-/// What can happen, and how often.
+/// The possible events, and their numbers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scene {
     pub(super) messages: usize,
@@ -18,18 +18,18 @@ pub(super) struct Scene {
     pub(super) jumps: u8,
     /// Acts of an operator.
     pub(super) acts: u8,
-    /// Whether the workflow is begun anew after all was sent, so that other messages are in the
-    /// same places.
+    /// Whether the workflow is started again after all messages were sent, so that other messages
+    /// are in the same places.
     pub(super) begins_anew: bool,
     pub(super) rules: Rules,
 }
 
-/// A request that is still on its way.
+/// A request that has not arrived yet.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Late {
     Send(usize),
     Delete(usize, String),
-    /// A write that depends on the revision, and what it makes of the message.
+    /// A write that depends on the revision, and its result.
     Take(usize, String),
 }
 
@@ -37,7 +37,7 @@ pub(super) enum Late {
 pub(super) struct World {
     /// By place.
     pub(super) table: Vec<Option<Letter>>,
-    /// Whether it was begun anew, so that each place has another message.
+    /// Whether the workflow was started again, so that each place has another message.
     pub(super) is_second: bool,
     pub(super) broker: Vec<usize>,
     pub(super) late: Vec<Late>,
@@ -111,7 +111,7 @@ impl World {
         place + if self.is_second { self.table.len() } else { 0 }
     }
 
-    /// The workflow was forgotten, and is begun anew.
+    /// The workflow was deleted, and is started again.
     pub(super) fn begun_anew(&self) -> Option<(String, Self)> {
         let may = !self.is_second && self.table.iter().all(Option::is_none);
         may.then(|| {
@@ -129,7 +129,7 @@ impl World {
         Mark { now: at(self.now), revision: format!("{place}-{}", self.writes[place]) }
     }
 
-    /// A write that depends on a revision. What was written, if it was.
+    /// Writes if the revision is the same. Returns the written message, if it was written.
     pub(super) fn write(&mut self, place: usize, seen: &str, act: LetterAct) -> Option<Letter> {
         let stored = self.table[place].clone()?;
         let event = LetterEvent::new(seen, act);
@@ -142,7 +142,7 @@ impl World {
         self.write(place, seen, LetterAct::Take { by: "relay".to_owned(), lease: LEASE })
     }
 
-    /// Whether it is gone, as the one that deletes it is told.
+    /// Returns whether the message is gone, as the reply to the delete reports it.
     pub(super) fn delete(&mut self, place: usize, seen: &str) -> bool {
         match &self.table[place] {
             Some(stored) if stored.revision != seen => false,
@@ -168,7 +168,7 @@ impl World {
         (0..self.late.len()).map(arrive).collect()
     }
 
-    /// What an operator may do about what is dead or archived.
+    /// Returns the possible acts of an operator on dead and archived messages.
     pub(super) fn decisions(&self) -> Vec<(String, Self)> {
         let mut all = Vec::new();
         for (place, letter) in self.table.iter().enumerate() {
@@ -200,7 +200,7 @@ impl World {
         all
     }
 
-    /// Whether what was promised still holds.
+    /// Checks the promises.
     pub(super) fn judge(&self, scene: Scene) -> Result<(), String> {
         let sent_twice = |place| self.broker.iter().filter(|sent| **sent == place).count() > 1;
         if scene.is_calm() && (0..self.passed.len()).any(sent_twice) {

@@ -365,7 +365,7 @@ impl HeaderData {
                     Some(State::Completed) => State::Cancelled,
                     known => known.unwrap_or(ending),
                 });
-                // Everything, and not only what came after its end.
+                // Compensates all steps and events, and not only those that arrived after its end.
                 (self.ended, self.closed_after) = (None, None);
                 self.stands = false;
             }
@@ -455,7 +455,8 @@ impl HeaderData {
         self.state = State::Compensating;
         self.ending = Some(ended);
         self.due_now(stamp);
-        // An operator may have repaired what would be compensated again.
+        // An operator may have repaired manually the effects that the compensation would undo a
+        // second time.
         if std::mem::take(&mut self.closed) {
             self.listed = Some(List::Quarantine);
         }

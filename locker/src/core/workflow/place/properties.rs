@@ -5,8 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What is stored today: every form with its text. A change of a text here is a change of the
-/// layout.
+/// Every stored form with its text. A change of a text here is a change of the layout.
 #[test]
 fn stored_forms_keep_their_texts() {
     let at = time::from_text("2026-11-21T11:09:09.120Z").unwrap();

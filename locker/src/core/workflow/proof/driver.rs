@@ -30,7 +30,7 @@ pub(super) struct Driver {
 enum At {
     #[default]
     Out,
-    /// About to run this step; what it read of it.
+    /// About to run this step.
     Forward {
         attempt: String,
         next: usize,
@@ -55,7 +55,7 @@ enum At {
         next: usize,
         record: StepRecord,
     },
-    /// It heard nothing, or that nothing was done.
+    /// It got no reply, or a reply that nothing was done.
     Unheard {
         attempt: String,
         record: StepRecord,
@@ -66,7 +66,7 @@ enum At {
         attempt: String,
         doubt: Option<String>,
     },
-    /// About to read what is to be compensated.
+    /// About to read the effects to compensate.
     Backward {
         attempt: String,
     },
@@ -84,7 +84,7 @@ enum At {
         record: StepRecord,
         begun_for: StepState,
     },
-    /// It came to this, and that is to be recorded.
+    /// The compensation has this result, which is to be recorded.
     Came {
         attempt: String,
         step: Placed,
@@ -102,11 +102,11 @@ enum At {
     },
 }
 
-/// A step of a walk: what it is, and the world after it, or the rule that it breaks.
+/// A step of a walk: its description, and the world after it or the rule that it breaks.
 pub(super) type Next = Vec<(String, Result<World, String>)>;
 
 impl World {
-    /// Everything that this driver may do now. `tame`: only what goes well.
+    /// Returns the possible steps of this driver. `tame`: only steps without faults.
     pub(super) fn drive(&self, scene: Scene, number: usize, tame: bool) -> Next {
         let driver = self.drivers[number].clone();
         let mut next = Next::new();
@@ -456,7 +456,7 @@ impl World {
         Ok(At::Compensate { attempt, step, rest, version })
     }
 
-    /// Write what the event makes of the record, or read what it was changed to.
+    /// Writes the result of the event on the record. Then reads the stored record.
     fn change(&mut self, step: &mut Placed, event: &StepEvent) -> Result<(), String> {
         let stamp = self.stamp();
         let stored = self.records[&step.record.id.item].clone();
@@ -473,7 +473,7 @@ fn id_of_compensation(step: &Placed, late: bool) -> RecordId {
     RecordId::compensation("order/7", Undo { effect: Effect { step: &name, version: 1 }, late })
 }
 
-/// What the provider is given.
+/// Returns the key that the provider receives.
 pub(super) fn key_of(record: &StepRecord) -> String {
     format!("{} {}", record.id.step_name(), record.key_version)
 }

@@ -233,7 +233,7 @@ fn release_names_the_wait_that_ends_first_and_counts_the_others() {
     };
     let purpose =
         Need { place: None, kind: NeedKind::Wait { until: at(150), on: None }, reason: String::new() };
-    // The code returns the stop of one of its waits.
+    // The code also returns the stop of a wait, as a need without a place.
     let needs = [
         wait("paid", 300, Some("event/paid")),
         wait("packed", 200, Some("event/packed")),

@@ -23,7 +23,7 @@ use crate::core::workflow::header::{
 /// another claim.
 const TIMES: [i64; 4] = [100, 200, 2000, 2100];
 
-/// What the code of the workflow does.
+/// The behaviour of the workflow's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Code {
     Waits,
@@ -54,7 +54,7 @@ struct World {
     most: Most,
     /// How often the effect of the compensation happened.
     compensated: u8,
-    /// What the code returned when the workflow ended.
+    /// The value that the code returned when the workflow ended.
     outcome: Option<String>,
     ids: u32,
 }
@@ -82,7 +82,7 @@ enum Task {
 struct Sender {
     id: &'static str,
     signal: Signal,
-    /// What it read.
+    /// The records that it read.
     read: Option<(Header, Option<EventRecord>, Vec<EventRecord>)>,
     answer: Option<Signalled>,
 }
@@ -272,7 +272,7 @@ impl World {
         }
     }
 
-    /// What a driver may do next, and where it is then.
+    /// Returns the possible steps of a driver, and its state after each.
     fn inside(&self, attempt: &str, seen: Option<&EventRecord>, task: Task) -> Vec<Inside> {
         let is_mine = self.header.attempt == *attempt;
         let home = if self.header.is_forward() { Task::Code } else { Task::Compensate };
@@ -281,7 +281,7 @@ impl World {
         let owed = seen.is_some_and(|seen| seen.owed().is_some());
         match task {
             Task::Code | Task::Compensate if owed => {
-                // The compensation is a step of its own, which runs once.
+                // The compensation is a separate step, which runs once.
                 world.compensated = 1;
                 vec![("compensates the late event".to_owned(), world, stay(Task::Mark))]
             }
@@ -320,7 +320,7 @@ impl World {
         }
     }
 
-    /// Write what an act makes of the record, over the one that the driver knows.
+    /// Writes the result of an act on the record, if it is unchanged since the driver read it.
     fn change(&self, seen: Option<&EventRecord>, act: &EventAct, task: Task) -> Inside {
         let mut world = self.clone();
         let stamp = world.stamp();
@@ -535,7 +535,7 @@ impl World {
     }
 }
 
-/// Counts, reasons and causes of runs make no difference to what happens here.
+/// Removes the counts, reasons and causes of runs, which make no difference here.
 fn without_history(header: &Header) -> Header {
     Header::stored(HeaderData {
         attempts: 0,

@@ -11,7 +11,7 @@ use crate::core::workflow::step::{
     StepResult,
 };
 
-/// A report, and what it meets.
+/// A report, and the records that it finds.
 #[derive(Debug, Clone)]
 struct Case {
     outcome: Outcome,
@@ -132,7 +132,7 @@ pub(super) struct Decided {
     pub(super) headers: Vec<Header>,
 }
 
-/// What a report meets in a workflow that also compensates the step.
+/// Returns the records that a report finds in a workflow that also compensates the step.
 pub(super) fn seen(step: Option<StepRecord>, header: Option<Header>) -> Seen {
     Seen { step, reporter: header.clone(), answerer: header, beside: Vec::new() }
 }

@@ -1,4 +1,4 @@
-//! Rules that the pages do not show: what is counted, for how long, and in which order.
+//! Rules that the pages do not show: counts, times and orders.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use crate::core::workflow::step::{
     Begin, End, HolderAct, OperatorStep, Placed, StepEvent, StepRecord, StepRefusal, StepState,
 };
 
-/// What a step can be.
+/// The possible states of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum State {
     Absent,
@@ -43,7 +43,7 @@ pub(super) const STATES: [State; 12] = [
     State::FreedNext,
 ];
 
-/// What can happen to it.
+/// The possible events of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Event {
     Start,

@@ -13,7 +13,7 @@ use crate::core::workflow::step::{OperatorStep, StepEvent, StepState};
 /// How often the clock jumps within a walk.
 const JUMPS: i64 = 2;
 
-/// What a walk reached.
+/// The result of a walk.
 #[derive(Debug, Default)]
 pub(super) struct Walked {
     pub(super) worlds: usize,
@@ -37,7 +37,7 @@ pub(super) fn walk(scene: Scene, most: usize) -> Walked {
             return walked;
         }
         walked.worlds += 1;
-        // Whatever was going on stops here, and completers do the rest.
+        // All processes stop here, and completers finish the workflow.
         if let Err(broken) = settle(world.clone(), scene) {
             walked.broken = Some(format!("{broken}{}", way(&place, &from)));
             return walked;
@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// An operator says of a step in doubt what happened, and may be wrong.
+    /// An operator states whether a step in doubt happened, and may be wrong.
     fn words(&self, next: &mut Next) {
         if self.words == 0 {
             return;

@@ -1,4 +1,4 @@
-//! A workflow of two effects, its provider, and what may be said about them at any time.
+//! A workflow of two effects, its provider, and the statements that must hold at any time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use crate::core::workflow::step::{StepRecord, StepState};
 /// The steps of the workflow, each with a compensation.
 pub(super) const STEPS: [&str; 2] = ["pay", "ship"];
 
-/// What a walk is about.
+/// The options of a walk.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scene {
     /// The provider recognises the idempotency keys of effects.
@@ -24,7 +24,7 @@ pub(super) struct Scene {
     pub(super) operator: bool,
 }
 
-/// Everything that is stored, on its way, or known to a driver.
+/// All data that is stored, in flight, or known to a driver.
 #[derive(Debug, Clone)]
 pub(super) struct World {
     /// How often the clock has jumped.
@@ -43,13 +43,13 @@ pub(super) struct World {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Provider {
     pub(super) effects: BTreeMap<String, u8>,
-    /// Requests on their way, that their sender has given up.
+    /// Requests in flight, whose sender waits no more.
     pub(super) on_the_way: Vec<String>,
     /// Effects whose outcome a driver has reported.
     pub(super) reported: Vec<String>,
     /// Of each key, those of the compensations that gave something back.
     pub(super) refunds: BTreeMap<String, Vec<String>>,
-    /// What each compensation came to: said again to whoever asks again.
+    /// The result of each compensation. A repeated request receives the same result.
     answers: BTreeMap<String, Compensated>,
 }
 

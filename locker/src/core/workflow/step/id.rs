@@ -32,8 +32,8 @@ impl RecordId {
         Place::parse(&self.item)
     }
 
-    /// Identifies the record among all that a workflow refers to. A step with a key of its own has
-    /// its record in another partition, where each record has the same sort key.
+    /// Identifies the record among all records that a workflow refers to. A step with its own key
+    /// has its record in another partition, where each record has the same sort key.
     pub(crate) fn reference(&self) -> String {
         if self.item == place::SHARED {
             return format!("{} {}", self.workflow, self.item);

@@ -54,7 +54,7 @@ pub(crate) struct StepData {
     /// The workflow (its partition and its start) that compensates the step, if the step has its
     /// own key.
     pub(crate) started_for: Option<String>,
-    /// The start of its workflow, if the step has no key of its own. Distinguishes an earlier
+    /// The start of its workflow, if the step does not have its own key. Distinguishes an earlier
     /// workflow with the same key.
     pub(crate) run: Option<DateTime<Utc>>,
     /// The first use of this version of its key.

@@ -3,8 +3,8 @@
 use super::{Intent, RecordId, StepKind, StepRecord};
 use crate::core::workflow::place::Effect;
 
-/// A record, and its place in a workflow. A step with a key of its own has one record, and a place
-/// in each workflow that asks for it.
+/// A record, and its place in a workflow. A step with its own key has one record, and a place in
+/// each workflow that asks for it.
 #[derive(Debug, Clone)]
 pub(crate) struct Placed {
     /// The item of the workflow: the record itself, or the pointer to it.
@@ -38,9 +38,9 @@ impl Placed {
         self.at.shown()
     }
 
-    /// What its compensation is named after: the step, and the version of its key unless it is the
-    /// first. **The compensation of an effect has one name**, whether it is found in its place or
-    /// beside it, as one of a version that was left behind.
+    /// Returns the name of its compensation: the step, and the version of its key unless it is the
+    /// first. **The compensation of an effect has one name**, whether its record is in its place,
+    /// or next to it as the outcome of a former version.
     pub(crate) fn effect(&self) -> Effect<'_> {
         Effect { step: self.at.step_name(), version: self.record.0.key_version }
     }
