@@ -458,7 +458,7 @@ impl Flow {
         let context = self.context();
         let stored = Box::pin(context.store().read_header(self.workflow(), self.until())).await?;
         let mut stored = stored.ok_or(Error::Deleted { verb: VERB })?;
-        // The workflow waits for a step that this run has ended after the header was read.
+        // The stored header waits for a step that this run has ended.
         if let Some(item) = stored.waits_for.clone().filter(|item| self.has_settled(item)) {
             stored = Box::pin(context.settled(stored, &item, self.until().for_end())).await?;
         }

@@ -152,7 +152,6 @@ impl Workflows {
     ///
     /// `event:NAME` is an event that the code cannot read. If its sender gave no id and sends the
     /// event again, that is a second event: its value differs.
-    /// event again, that is another event: its value differs.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! From what an inbox remembers to an item and back.
+//! Conversion of receipts of an inbox to items and back.
 
 use std::time::Duration;
 
