@@ -231,6 +231,24 @@ async fn outcome_stands_although_the_compensation_of_a_late_event_fails() {
 }
 
 #[tokio::test]
+async fn callers_of_a_cancelled_workflow_keep_their_outcome_while_an_operator_compensates() {
+    let (desk, code) = (Desk::new().await, Broke::default());
+    begun(&desk, &code).await;
+    let (workflows, _) = desk.machine();
+    assert_eq!(workflows.cancel("o/1", 1, &ada()).await.unwrap(), Intervened::Done);
+    desk.settle(&code).await;
+    is_late(signal(&workflows, "e-1", "17").await, true);
+    desk.settle(&code).await;
+    assert_eq!(desk.quarantine().await, ["o/1"]);
+    let view = desk.view("o/1").await;
+    assert_eq!(workflows.compensate(&view, &ada()).await.unwrap(), Intervened::Done);
+    assert_eq!(answer(&desk, &code).await, "cancelled", "before the next run");
+    desk.settle(&code).await;
+    assert_eq!(desk.quarantine().await, ["o/1"], "it failed again");
+    assert_eq!(answer(&desk, &code).await, "cancelled");
+}
+
+#[tokio::test]
 async fn operator_who_closes_a_workflow_leaves_its_unread_event_listed() {
     let (desk, code) = (Desk::new().await, Order::default());
     begun(&desk, &code).await;

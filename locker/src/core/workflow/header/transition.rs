@@ -360,6 +360,9 @@ impl HeaderData {
             }
             OperatorAct::Compensate => {
                 self.state = State::Compensating;
+                // Callers of a workflow that failed or was cancelled keep their outcome. Only an
+                // answer is revoked.
+                self.stands &= self.ending != Some(State::Completed);
                 self.ending = Some(match self.ending {
                     // The compensation revokes the answer.
                     Some(State::Completed) => State::Cancelled,
@@ -367,7 +370,6 @@ impl HeaderData {
                 });
                 // Compensates all steps and events, and not only those that arrived after its end.
                 (self.ended, self.closed_after) = (None, None);
-                self.stands = false;
             }
             OperatorAct::Close { seen } if was_quarantined => {
                 self.end(self.ending.unwrap_or(ending), false, stamp);
