@@ -7,6 +7,7 @@ place. Moto's server listens on loopback. UNKNOWN_TO_MOTO names what moto leaves
 learns a type, this test fails, and the exception goes.
 """
 
+import ast
 import json
 import logging
 import pathlib
@@ -103,11 +104,14 @@ def check_policies(account, outputs, names, of_command=()):
 def check_scanner(account, command, table):
     """The role of the scanner allows the requests that the command prints."""
     iam = account.client("iam")
-    [role] = [role["RoleName"] for role in iam.list_roles()["Roles"] if role["RoleName"].startswith("tokens-Scanner")]
-    policies = iam.list_role_policies(RoleName=role)["PolicyNames"]
+    names = [role["RoleName"] for role in iam.list_roles()["Roles"]]
+    [role] = [name for name in names if name.startswith("tokens-ScannerRole-")]
     found = set()
-    for name in policies:
-        found |= allowed(iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"], (f"table/{table}",))
+    for name in iam.list_role_policies(RoleName=role)["PolicyNames"]:
+        document = iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
+        # Moto returns the text of a Python value if CloudFormation made the policy.
+        document = ast.literal_eval(document) if isinstance(document, str) else document
+        found |= allowed(document, (f"table/{table}",))
     wanted = allowed(printed(command, "scanner", table=table))
     assert wanted and found == wanted, found ^ wanted
 
