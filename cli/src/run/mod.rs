@@ -147,6 +147,6 @@ mod tests {
         let mut report = RunReport::<()>::default();
         report.stopped_by = Some(Error::Expired { verb: "list" });
         let ended = Ran::new(String::new()).failed(1).end(report, &Value::Null, Output::Table);
-        assert_eq!(ended.unwrap_err().code(), Exit::USAGE);
+        assert_eq!(ended.unwrap_err().code(), Exit::UNAVAILABLE);
     }
 }
