@@ -25,6 +25,7 @@ async fn begin(locker: &Locker, order: &str, amount: &str) -> Result<String, Box
             format!("in progress: {}", holder.record().cause().unwrap_or("no cause is known"))
         }
         Begun::Mismatch(_) => "the key belongs to another request".to_owned(),
+        Begun::Restored(_) => "the table was restored: an operator decides".to_owned(),
     })
 }
 
@@ -49,6 +50,7 @@ async fn run(locker: &Locker, order: &str, amount: &str) -> String {
             format!("in progress: {}", holder.record().cause().unwrap_or("no cause is known"))
         }
         Err(RunError::Mismatch(_)) => "the key belongs to another request".to_owned(),
+        Err(RunError::Restored(_)) => "the table was restored: an operator decides".to_owned(),
         Err(RunError::Locker(error)) => format!("there is no outcome: {error}"),
         Err(error) => error.to_string(),
     }

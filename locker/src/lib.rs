@@ -66,6 +66,7 @@
 //!     Begun::Failed(failure) | Begun::Held(failure) => return Err(failure.json().into()),
 //!     Begun::InProgress(holder) => return Err(format!("ask again in {:?}", holder.retry_after()).into()),
 //!     Begun::Mismatch(_) => return Err("the key was used for another request".into()),
+//!     Begun::Restored(_) => return Err("the table was restored; an operator decides".into()),
 //! };
 //! assert_eq!(answer, 42);
 //! # Ok(())

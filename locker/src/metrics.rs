@@ -75,6 +75,8 @@ pub(crate) const REPLAYED: &str = "lockTokensReplayed";
 pub(crate) const IN_PROGRESS: &str = "lockTokensInProgress";
 /// Begins with the same key and a different request.
 pub(crate) const MISMATCHED: &str = "lockTokensMismatched";
+/// Requests that were refused because the table was restored.
+pub(crate) const RESTORED: &str = "requestsHeldByRestore";
 /// Tokens ended.
 pub(crate) const ENDED: &str = "lockTokensEnded";
 /// Expected completions postponed.
@@ -185,6 +187,7 @@ pub const ALL: &[&str] = &[
     REPLAYED,
     IN_PROGRESS,
     MISMATCHED,
+    RESTORED,
     ENDED,
     EXTENDED,
     LOST_OWNERSHIP,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
+
 use crate::core::argument::InvalidSetting;
 use crate::core::retention::Retention;
 
@@ -52,6 +54,15 @@ pub struct Settings {
     pub owner: String,
     /// What logs show of a key. Default: the key itself, so that an operator can find the token.
     pub keys_in_logs: KeysInLogs,
+    /// The end of the restore, if the table was restored from a backup. Default: `None`.
+    ///
+    /// The table has forgotten every write after its snapshot. While this is set, the table is
+    /// closed for requests from before this time: their keys are held for an operator, and callers
+    /// receive [`Begun::Restored`](crate::Begun::Restored). A request has the time that
+    /// [`requested_at`](crate::BeginBuilder::requested_at) passes; a request without a time is from
+    /// before this time. Set the same time in each process that uses the table. Remove it when no
+    /// caller retries an older request.
+    pub restored: Option<DateTime<Utc>>,
     /// Ask DynamoDB what each request consumed, and record it in the metrics
     /// [`consumedWriteUnits`](crate::metrics) and [`consumedReadUnits`](crate::metrics). Default:
     /// `false`.
@@ -72,6 +83,7 @@ impl Default for Settings {
             max_clock_skew: 5 * SECOND,
             owner: default_owner(),
             keys_in_logs: KeysInLogs::Clear,
+            restored: None,
             consumed_capacity: false,
         }
     }

@@ -61,7 +61,7 @@ impl Program {
             Ok(Begun::Failed(failure) | Begun::Held(failure)) => {
                 world.told_answer(self.client, failure.json().to_owned())
             }
-            Ok(Begun::InProgress(_) | Begun::Mismatch(_)) => {}
+            Ok(Begun::InProgress(_) | Begun::Mismatch(_) | Begun::Restored(_)) => {}
             Err(Error::Unknown { .. }) => return None,
             Err(error) => {
                 if world.may_have_written(self.client) {
@@ -208,6 +208,7 @@ fn word(begun: &Result<Begun, Error>) -> String {
         Ok(Begun::Held(_)) => "held".to_owned(),
         Ok(Begun::InProgress(holder)) => format!("in progress since {}", holder.since()),
         Ok(Begun::Mismatch(_)) => "mismatch".to_owned(),
+        Ok(Begun::Restored(_)) => "restored".to_owned(),
         Err(error) => error.to_string(),
     }
 }

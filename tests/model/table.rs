@@ -312,6 +312,7 @@ fn told_of_begin(begun: Result<Begun, Error>) -> &'static str {
         Begun::Held(_) => "held",
         Begun::InProgress(_) => "in progress",
         Begun::Mismatch(_) => "mismatch",
+        Begun::Restored(_) => "restored",
     }
 }
 

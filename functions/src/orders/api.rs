@@ -142,6 +142,10 @@ fn failed(error: &RunError<Failure>) -> Response {
                 false,
             );
         }
+        RunError::Restored(_) => {
+            let title = "The order may have been processed before data was restored; an operator decides";
+            return problem(S::CONFLICT, "order-restored", title, false);
+        }
         RunError::Locker(Error::Unavailable { .. } | Error::Contended { .. } | Error::Unknown { .. }) => {
             (S::SERVICE_UNAVAILABLE, "unavailable", "Nothing is known yet; try again", true)
         }

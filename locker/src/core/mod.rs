@@ -21,6 +21,7 @@ pub(crate) mod message;
 pub(crate) mod name;
 pub(crate) mod private;
 pub(crate) mod reply;
+pub(crate) mod restored;
 pub(crate) mod retention;
 pub(crate) mod retry;
 pub(crate) mod rounds;

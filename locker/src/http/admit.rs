@@ -8,7 +8,7 @@ use http::{Request, Response};
 use super::answer::answered;
 use super::body::{Body, Read, read, rebuilt};
 use super::disposition::Disposition;
-use super::layer::{Deadline, IdempotencyLayer, Owner};
+use super::layer::{Deadline, IdempotencyLayer, Owner, RequestedAt};
 use super::operation::{WrongKey, token_key};
 use super::problem::Problem;
 use super::settings::Required;
@@ -145,6 +145,9 @@ impl IdempotencyLayer {
         }
         if let Some(Owner(owner)) = parts.extensions.get() {
             token = token.owner(owner.clone());
+        }
+        if let Some(RequestedAt(time)) = parts.extensions.get() {
+            token = token.requested_at(*time);
         }
         if let Some(resumable) = settings.resumable {
             token = token.take_over_after(resumable.grace);

@@ -22,6 +22,7 @@ pub(super) fn answered(begun: &Begun) -> Option<Result<Response<Whole>, Problem>
         Begun::Held(failure) => (failure.record(), failure.json(), Problem::Held),
         Begun::InProgress(holder) => return Some(Err(holder.into())),
         Begun::Mismatch(_) => return Some(Err(Problem::KeyReused)),
+        Begun::Restored(_) => return Some(Err(Problem::Restored)),
     };
     // An answer of another type may contain a `status` as well.
     let is_response = record.form().is_none_or(|form| *form == Form::HTTP);
@@ -78,6 +79,7 @@ impl<E> From<&RunError<E>> for Problem {
             RunError::Failed { class, origin, .. } => of_failure(*class, origin),
             RunError::InProgress(holder) => holder.into(),
             RunError::Mismatch(_) => Self::KeyReused,
+            RunError::Restored(_) => Self::Restored,
             RunError::Locker(Error::Unknown { .. }) => Self::NotRun,
             RunError::Locker(error) => error.into(),
         }

@@ -44,6 +44,14 @@ pub struct Deadline(pub DateTime<Utc>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner(pub String);
 
+/// An extension of a request: when its caller sent it first, for a table that was restored.
+///
+/// Insert it before the request reaches the layer, from a time that you trust, such as a signed
+/// header. A restored table holds requests without this time while it is closed. See
+/// [`BeginBuilder::requested_at`](crate::BeginBuilder::requested_at).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RequestedAt(pub DateTime<Utc>);
+
 /// Returns the bytes that identify a request.
 type Same = dyn Fn(&Parts, &[u8]) -> Vec<u8> + Send + Sync;
 

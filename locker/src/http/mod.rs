@@ -113,7 +113,7 @@ pub use body::Body;
 pub use disposition::{Disposition, HandlerError};
 pub use header::{IDEMPOTENCY_KEY, IDEMPOTENT_REPLAYED, key_of};
 pub use key::KeySource;
-pub use layer::{Deadline, IdempotencyLayer, Identify, Owner};
+pub use layer::{Deadline, IdempotencyLayer, Identify, Owner, RequestedAt};
 pub use operation::Operation;
 pub use problem::Problem;
 pub use service::IdempotencyService;

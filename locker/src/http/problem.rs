@@ -20,6 +20,7 @@ use crate::error::Error;
 /// | `urn:locker:problem:in-progress` | 409 | true | retry with the same key after `retry_after` seconds |
 /// | `urn:locker:problem:overdue` | 409 | see below | ask again with the same key after `retry_after` seconds |
 /// | `urn:locker:problem:held` | 409 | false | wait for an operator; do not use a new key |
+/// | `urn:locker:problem:restored` | 409 | false | wait for an operator; do not use a new key |
 /// | `urn:locker:problem:no-response` | 409 | false | wait for an operator; do not use a new key |
 /// | `urn:locker:problem:not-kept` | 409 | false | do not use a new key: the request was processed |
 /// | `urn:locker:problem:response-too-large` | 409 | false | do not use a new key: the request was processed |
@@ -72,6 +73,9 @@ pub enum Problem {
     },
     /// The first request with this key failed, and waits for an operator.
     Held,
+    /// The table of tokens was restored, and may have forgotten that the request was processed. It
+    /// waits for an operator.
+    Restored,
     /// The first request with this key has ended with an answer that is not a response, such as one
     /// that an operator gave in another form.
     NoResponse,
@@ -159,6 +163,12 @@ impl Problem {
                 (S::CONFLICT, "overdue", "The request has not ended as expected", *resumable)
             }
             Self::Held => (S::CONFLICT, "held", "The request needs an operator", false),
+            Self::Restored => (
+                S::CONFLICT,
+                "restored",
+                "It is unknown whether the request was processed before data was restored",
+                false,
+            ),
             Self::NoResponse => {
                 (S::CONFLICT, "no-response", "The request has ended without a response", false)
             }
@@ -262,6 +272,9 @@ impl Problem {
             }
             Self::Held => same_key_only(
                 "A request with this idempotency key failed, and is listed for an operator.",
+            ),
+            Self::Restored => same_key_only(
+                "The records of this service were restored from a backup, and a request of this age may have been processed already. It is listed for an operator.",
             ),
             Self::NoResponse => same_key_only(
                 "A request with this idempotency key has ended, and what is stored for it is not a response. An operator has to correct it.",
@@ -376,6 +389,7 @@ mod tests {
             Problem::Overdue { since: Duration::ZERO, resumable: false, listed: false },
             Problem::Overdue { since: Duration::ZERO, resumable: true, listed: true },
             Problem::Held,
+            Problem::Restored,
             Problem::NoResponse,
             Problem::NotKept(StatusCode::OK),
             Problem::ResponseTooLarge(StatusCode::CREATED),

@@ -125,7 +125,7 @@ where
             }
         }
     };
-    let handler = session::inside(lock.attempt().work(), handler);
+    let handler = session::inside(lock.attempt().request(), handler);
     match tokio::spawn(handler.in_current_span()).await {
         Ok(Ok(worked)) => Done::Response(Box::new(layer.end(lock, worked, deadline).await)),
         Ok(Err((text, decided, error))) => {

@@ -36,7 +36,7 @@ impl IdempotencyLayer {
         let layer = self.clone();
         let within = deadline.map(|deadline| self.locker.session().left_for_work(deadline));
         let relay = relay(body, sender.clone(), within, self.settings.expect_within);
-        let relay = session::inside(lock.attempt().work(), relay).in_current_span();
+        let relay = session::inside(lock.attempt().request(), relay).in_current_span();
         let (begun_at, began) = (self.locker.session().now(), Instant::now());
         let ended = async move {
             // A separate task, as for the handler: if it panics, this task ends the lock.

@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 
 use crate::core::argument::InvalidArgument;
 use crate::core::class::Class;
+use crate::core::restored;
 use crate::error::Error;
 use crate::failure::Failure;
 
@@ -48,6 +49,15 @@ pub enum ReceiveError {
         time: DateTime<Utc>,
         /// How long the inbox remembers messages.
         window: Duration,
+    },
+    /// The table was restored, and may have forgotten that the message was taken.
+    ///
+    /// Nothing was sent. A [`Consumer`](super::Consumer) dead-letters such a message, and an
+    /// operator's redrive takes it. See [`Settings::restored`](crate::Settings::restored).
+    #[error("{}", restored::cause(*time))]
+    Restored {
+        /// The time at which the message was committed, if the message contains it.
+        time: Option<DateTime<Utc>>,
     },
     /// The message was not processed to its end.
     ///
@@ -98,6 +108,7 @@ impl From<ReceiveError> for Failure {
             ReceiveError::Locker(_) | ReceiveError::Later { .. } => {
                 Self::transient(said).given_up_as(Class::InDoubt)
             }
+            ReceiveError::Restored { .. } => Self::in_doubt(said).code("inbox.restored"),
             ReceiveError::TooOld { .. } => Self::needs_operator(said).code("inbox.tooOld"),
             ReceiveError::Event { .. } => Self::permanent(said).code("inbox.unreadable"),
             ReceiveError::Invalid(_) | ReceiveError::Argument(_) => Self::permanent(said),

@@ -61,6 +61,7 @@ use crate::core::message::id;
 use crate::core::message::window::WINDOW;
 use crate::core::name;
 use crate::core::time;
+use crate::session;
 use crate::workflow::Workflows;
 use crate::workflow::context::Context;
 
@@ -125,15 +126,27 @@ impl Inbox {
     ///
     /// # Errors
     ///
-    /// [`ReceiveError::TooOld`]; [`ReceiveError::Argument`] if the key would be too long, or the
+    /// [`ReceiveError::TooOld`], [`ReceiveError::Restored`]; [`ReceiveError::Argument`] if the key would be too long, or the
     /// source or the id is empty. If a source or an id has a form that brokers refuse, the key
     /// contains its digest.
     pub fn key(&self, message: &Incoming) -> Result<Key, ReceiveError> {
         let identity = message.identity()?;
+        self.check_restored(message)?;
         self.check_age(message)?;
         let of = |scope: String, part: &str| Key::new(&scope, id::as_id(part));
         let scope = of(format!("inbox/{}", self.consumer), identity.source())?;
         Ok(of(scope.as_str().to_owned(), identity.id())?)
+    }
+
+    /// Refuses a message that a restored table may have forgotten. An operator's redrive allows it.
+    fn check_restored(&self, message: &Incoming) -> Result<(), ReceiveError> {
+        let requested = message.time.max(session::requested());
+        match self.context.restored() {
+            Some(restored) if restored.is_before(requested) => {
+                Err(ReceiveError::Restored { time: message.time })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Refuses a message that is older than the window.

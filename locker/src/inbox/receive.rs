@@ -171,8 +171,9 @@ impl<'a> Receive<'a> {
     /// # Errors
     ///
     /// [`ReceiveError::Locker`]: let the queue deliver the message again. After
-    /// [`TooOld`](ReceiveError::TooOld), [`Invalid`](ReceiveError::Invalid) and
-    /// [`Argument`](ReceiveError::Argument), a retry returns the same error.
+    /// [`TooOld`](ReceiveError::TooOld), [`Restored`](ReceiveError::Restored),
+    /// [`Invalid`](ReceiveError::Invalid) and [`Argument`](ReceiveError::Argument), a retry returns
+    /// the same error.
     ///
     /// # Cost
     ///
@@ -183,6 +184,7 @@ impl<'a> Receive<'a> {
         let Self { inbox, message, order, actions: Actions { given, messages } } = self;
         let context = &inbox.context;
         let identity = message.identity()?;
+        inbox.check_restored(message)?;
         if matches!(order, Order::Any) {
             inbox.check_age(message)?;
         }

@@ -10,7 +10,7 @@ const fn is_retried<E>(error: &RunError<E>) -> bool {
     match error {
         RunError::Failed { class, .. } => matches!(class, Class::Transient | Class::InDoubt),
         RunError::Mismatch(_) => false,
-        RunError::InProgress(_) | RunError::Locker(_) => true,
+        RunError::InProgress(_) | RunError::Restored(_) | RunError::Locker(_) => true,
     }
 }
 
@@ -26,6 +26,7 @@ const fn is_retried<E>(error: &RunError<E>) -> bool {
 /// | a mismatch | no | it never matches; send it under a new key |
 /// | a transient failure | yes | nothing happened |
 /// | in progress, or in doubt | yes | a later attempt may find the answer, and does not repeat the work |
+/// | refused because the table was restored | yes | an operator may release the key, and the event must still exist then |
 /// | an [`Error`](crate::Error) | yes | there is no outcome yet |
 ///
 /// ```no_run
@@ -65,6 +66,7 @@ impl<E> From<RunError<E>> for Diagnostic {
             RunError::Failed { class: Class::InDoubt, .. } => "InDoubt",
             RunError::InProgress(_) => "InProgress",
             RunError::Mismatch(_) => "Mismatch",
+            RunError::Restored(_) => "Restored",
             RunError::Locker(_) => "NoOutcome",
         };
         Self { error_type: format!("locker.{kind}"), error_message: error.to_string() }

@@ -24,6 +24,7 @@ use crate::clock::{Clock, Ids, RandomIds, SystemClock};
 use crate::core::argument::InvalidSetting;
 use crate::core::fingerprint::FingerprintKey;
 use crate::core::key::digest_of;
+use crate::core::restored::Restored;
 use crate::core::time;
 use crate::core::token::work::Work;
 use crate::error::Error;
@@ -37,17 +38,32 @@ pub(crate) const CONNECT: &str = "locker/connect";
 pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 
 tokio::task_local! {
-    static WITHIN: Work;
+    static WITHIN: Request;
+}
+
+/// The work that runs on a task, and the time of its request. Everything that the work begins has
+/// both, unless the code sets them.
+#[derive(Debug, Clone)]
+pub(crate) struct Request {
+    /// The token or the workflow.
+    pub(crate) work: Option<Work>,
+    /// The time at which its caller made the request first. `None`: unknown.
+    pub(crate) requested: Option<DateTime<Utc>>,
 }
 
 /// The token or the workflow whose work runs on this task.
 pub(crate) fn within() -> Option<Work> {
-    WITHIN.try_with(Work::clone).ok()
+    WITHIN.try_with(|request| request.work.clone()).ok().flatten()
 }
 
-/// Work, on whose task everything that is begun names this token or workflow.
-pub(crate) fn inside<F: Future>(within: Work, work: F) -> impl Future<Output = F::Output> {
-    WITHIN.scope(within, work)
+/// The time of the request whose work runs on this task.
+pub(crate) fn requested() -> Option<DateTime<Utc>> {
+    WITHIN.try_with(|request| request.requested).ok().flatten()
+}
+
+/// Runs work on a task on which everything that is begun is part of this request.
+pub(crate) fn inside<F: Future>(request: Request, work: F) -> impl Future<Output = F::Output> {
+    WITHIN.scope(request, work)
 }
 
 /// A table, and how to use it. Clones share it.
@@ -96,6 +112,11 @@ impl Session {
 
     pub(crate) fn skew(&self) -> Duration {
         self.settings().max_clock_skew
+    }
+
+    /// The restore of the table, while the table is closed for older requests.
+    pub(crate) fn restored(&self) -> Option<Restored> {
+        self.settings().restored.map(|end| Restored::new(end, self.skew()))
     }
 
     /// Returns `longest`, or the time left before the deadline if that is shorter.

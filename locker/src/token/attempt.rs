@@ -1,5 +1,6 @@
 //! The attempt that the work is part of, as the work sees it.
 
+use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::core::answer::{self, AnswerError};
@@ -8,6 +9,8 @@ use crate::core::name;
 use crate::core::token::item::TokenItem;
 use crate::core::token::record::KeyUse;
 use crate::core::token::work::Work;
+use crate::core::token::write::NewToken;
+use crate::session::Request;
 
 /// The bytes that fit into the item of every token. A longer answer is compressed.
 const ROOM: usize = 512;
@@ -19,11 +22,24 @@ pub struct Attempt {
     id: String,
     key_use: KeyUse,
     took_over: bool,
+    requested: Option<DateTime<Utc>>,
 }
 
 impl Attempt {
-    pub(crate) const fn new(key: Key, id: String, key_use: KeyUse, took_over: bool) -> Self {
-        Self { key, id, key_use, took_over }
+    /// Returns the attempt of a token that was acquired. `None`: its lock has ended.
+    pub(crate) fn of(token: Option<&NewToken>, took_over: bool) -> Self {
+        Self {
+            key: token.map_or_else(|| Key::stored(""), |token| token.key.clone()),
+            id: token.map(|token| token.attempt.clone()).unwrap_or_default(),
+            key_use: token.map_or(KeyUse::FIRST, |token| token.key_use),
+            took_over,
+            requested: token.and_then(|token| token.requested),
+        }
+    }
+
+    /// Returns the work of this attempt as the task of everything that it begins.
+    pub(crate) fn request(&self) -> Request {
+        Request { work: Some(self.work()), requested: self.requested }
     }
 
     /// The key of the token.

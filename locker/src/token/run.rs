@@ -105,6 +105,9 @@ pub enum RunError<E> {
     InProgress(Holder),
     /// The key was used for a different request. The work was not done; use a new key.
     Mismatch(Box<Record>),
+    /// The table was restored, and may have forgotten that the work was done. This call did not do
+    /// the work. The key is held for an operator; see [`Begun::Restored`].
+    Restored(Box<Record>),
     /// There is no outcome. The error contains the reason and the remedy. This call did not do the
     /// work.
     Locker(Error),
@@ -123,6 +126,9 @@ impl<E> fmt::Display for RunError<E> {
                 write!(f, "the work is in progress: try again in {} s", holder.retry_after().as_secs())
             }
             Self::Mismatch(_) => f.write_str("the key was used for a different request; use a new key"),
+            Self::Restored(_) => {
+                f.write_str("the table was restored and may have forgotten this work; an operator decides")
+            }
             Self::Locker(error) => error.fmt(f),
         }
     }
@@ -219,6 +225,7 @@ impl BeginBuilder {
             }
             Begun::InProgress(holder) => Err(RunError::InProgress(holder)),
             Begun::Mismatch(record) => Err(RunError::Mismatch(record)),
+            Begun::Restored(record) => Err(RunError::Restored(record)),
         }
     }
 }
@@ -234,7 +241,7 @@ impl Lock {
         let (session, attempt) = (self.session().clone(), self.attempt());
         let key = attempt.key().clone();
         let (began, begun_at) = (Instant::now(), session.now());
-        let work = session::inside(attempt.work(), work(attempt.clone()));
+        let work = session::inside(attempt.request(), work(attempt.clone()));
         let result = if extend {
             tokio::select! {
                 biased;

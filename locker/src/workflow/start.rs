@@ -70,6 +70,7 @@ pub struct StartBuilder<'a, W> {
     wait_for: Option<Duration>,
     fingerprint: Option<Result<Fingerprint, AnswerError>>,
     within: Option<Work>,
+    requested: Option<DateTime<Utc>>,
 }
 
 // The input may be private, so it is not printed.
@@ -110,6 +111,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             wait_for: None,
             fingerprint: None,
             within: None,
+            requested: None,
             context,
         }
     }
@@ -121,6 +123,16 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     /// not.
     pub fn within(mut self, within: Work) -> Self {
         self.within = Some(within);
+        self
+    }
+
+    /// Sets when the caller made this request first, for a table that was restored: see
+    /// [`BeginBuilder::requested_at`](crate::BeginBuilder::requested_at).
+    ///
+    /// While a restored table is closed, an older start stores the workflow in quarantine and
+    /// returns [`Outcome::Quarantined`]. It runs once an operator retries it.
+    pub fn requested_at(mut self, time: impl Into<DateTime<Utc>>) -> Self {
+        self.requested = Some(time.into());
         self
     }
 
@@ -330,6 +342,11 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         let until = context.until(self.deadline);
         let put = context.store().put_item(VERB, &item, Some(&header.revision), Guard::Absent, until);
         match put.await? {
+            Written::Done if header.is_quarantined() => {
+                metrics::count_workflow(metrics::RESTORED, W::NAME);
+                context.report_quarantined(&header);
+                Ok(Started::Ended(Ended::Quarantined(header.reason.clone().unwrap_or_default())))
+            }
             Written::Done => {
                 metrics::count_workflow(metrics::WORKFLOWS_STARTED, W::NAME);
                 let (limits, span) = (self.limits()?, Span::of_caller(self.deadline));
@@ -440,7 +457,13 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             within: self.within.clone().or_else(session::within),
             continues: None,
         };
-        Ok(Header::started(new, context.stamp()))
+        let requested = self.requested.or_else(session::requested);
+        match context.restored() {
+            Some(restored) if restored.is_before(requested) => {
+                Ok(Header::held(NewWorkflow { owner: None, ..new }, requested, context.stamp()))
+            }
+            _ => Ok(Header::started(new, context.stamp())),
+        }
     }
 }
 

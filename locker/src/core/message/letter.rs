@@ -388,6 +388,11 @@ impl Letter {
         })
     }
 
+    /// Returns when the table received the message, or an operator last acted on it.
+    pub(crate) fn requested(&self) -> DateTime<Utc> {
+        self.intervention.as_ref().map_or(self.created, |act| self.created.max(act.at))
+    }
+
     /// Whether its delay has not ended.
     pub(crate) fn is_delayed(&self, now: DateTime<Utc>) -> bool {
         self.created > now

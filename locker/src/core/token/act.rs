@@ -73,7 +73,8 @@ pub(crate) fn may(act: TokenAct, record: &Record, facts: &Facts) -> Result<(), R
     match act {
         TokenAct::Correct if record.is_answered_by_operator() => Ok(()),
         TokenAct::Correct => Err(Refusal::NotOperators),
-        TokenAct::Close if state != Held => Err(Refusal::NotHeld),
+        // No failure is known.
+        TokenAct::Close if state != Held || record.is_held_by_restore() => Err(Refusal::NotHeld),
         // Without `status`, its failure would be read as an answer.
         TokenAct::Close if record.retention.is_none() => Err(Refusal::Foreign),
         TokenAct::Close => Ok(()),

@@ -33,6 +33,8 @@ pub(crate) enum Found {
     Completed,
     /// A failure that is the answer, or a failure that waits for an operator.
     Failed,
+    /// Held, because the table was restored and may have forgotten the work.
+    Restored,
     /// The same key with a different request.
     Mismatch,
     /// Another caller's work in progress.
@@ -66,6 +68,7 @@ pub(crate) fn found(record: &Record, asking: &Asking<'_>) -> Result<Found, Unrea
     }
     Ok(match record.state {
         TokenState::Completed => Found::Completed,
+        TokenState::Held if record.is_held_by_restore() => Found::Restored,
         TokenState::Failed | TokenState::Held => Found::Failed,
         TokenState::Released => Found::Absent,
         TokenState::InProgress => match asking.take_over_due_before {

@@ -255,6 +255,13 @@ impl Record {
         self.promised.is_some() && matches!(self.state, TokenState::InProgress)
     }
 
+    /// Whether it is held because its table was restored: the table may have forgotten that the
+    /// work happened. See [`Settings::restored`](crate::Settings::restored).
+    #[must_use]
+    pub fn is_held_by_restore(&self) -> bool {
+        self.state == TokenState::Held && self.class == Some(Class::InDoubt)
+    }
+
     /// Whether listings have the token: it is held or in doubt, or in progress and begun without
     /// [`unlisted`](crate::BeginBuilder::unlisted).
     #[must_use]

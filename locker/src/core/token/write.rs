@@ -23,8 +23,13 @@ pub(crate) struct NewToken {
     pub(crate) status: String,
     pub(crate) fingerprint: Option<StoredFingerprint>,
     pub(crate) form: Option<Form>,
-    /// Why the token that is taken over was in doubt.
+    /// Why it is unknown whether the work happened: the cause of the doubt of the token that is
+    /// taken over, or the restore of the table.
     pub(crate) cause: Option<String>,
+    /// The token is not acquired: it is held for an operator, with this answer.
+    pub(crate) held: Option<Encoded>,
+    /// The time of the request, for all that its work begins. Not stored.
+    pub(crate) requested: Option<DateTime<Utc>>,
     pub(crate) key_use: KeyUse,
     pub(crate) taken_over_from: Option<String>,
     pub(crate) within: Option<Work>,

@@ -1,7 +1,7 @@
 //! Processing messages in the table: redriven messages, and later messages of their groups.
 
 use super::caught::{Failed, handled};
-use super::{Consumer, ConsumerReport, LEASE};
+use super::{Consumer, ConsumerReport, LEASE, requested};
 use crate::core::class::Class;
 use crate::core::message::event::LetterAct;
 use crate::core::message::failures::is_last;
@@ -12,6 +12,7 @@ use crate::error::Error;
 use crate::failure::Classify;
 use crate::inbox::Delivery;
 use crate::inbox::batch::{Handler, Handling};
+use crate::session;
 use crate::session::due_work::{DueWork, Lists, Page, Pool, RunReport, Then, Turn, Work};
 use crate::store::{Item, Layout, Positions};
 use crate::workflow::send::by_subject;
@@ -138,6 +139,12 @@ impl Consumer {
             let act = LetterAct::Refused { class: Some(Class::InDoubt), cause };
             return Step::Ends(self.end(message, act, done).await);
         }
+        // Before the restore, a run may have processed it. An operator's redrive decides again.
+        let requested_at = Some(message.requested());
+        if let Some(Failed { class, cause, .. }) = self.held_by_restore(requested_at) {
+            let act = LetterAct::Refused { class: Some(class), cause };
+            return Step::Ends(self.end(message, act, done).await);
+        }
         let by = self.context.settings().owner.clone();
         let taken = match change(&self.context, message, LetterAct::Take { by, lease: LEASE }).await {
             Came::To(taken) => *taken,
@@ -159,7 +166,7 @@ impl Consumer {
             // No timeout: a handler that is cut off would repeat its effect. If the handler
             // outlasts its lease and another run takes the message, the next write finds another
             // revision and is refused.
-            Ok(delivery) => handle(delivery).await.err(),
+            Ok(delivery) => session::inside(requested(requested_at), handle(delivery)).await.err(),
             Err(unread) => Some(unread),
         };
         let Some(Failed { class, given_up, cause, pause }) = failed else {

@@ -6,12 +6,14 @@ use chrono::{DateTime, Utc};
 use serde_json::Value;
 
 use super::Consumer;
+use super::caught::Failed;
 use crate::core::argument::InvalidArgument;
 use crate::core::class::Class;
 use crate::core::message::letter::{
     BodyAt, Letter, MessageState, Order, ReceivedLetter, partition_of_consumer,
 };
 use crate::core::message::receipt::{Identity, Kept, Receipt, heard_at};
+use crate::core::restored;
 use crate::error::Error;
 use crate::inbox::error::ReceiveError;
 use crate::inbox::{Delivery, Incoming};
@@ -35,6 +37,8 @@ pub(super) struct Heard {
     id: String,
     topic: String,
     trace: Option<String>,
+    /// When its sender committed it.
+    time: Option<DateTime<Utc>>,
     /// The data of its broker about it, without its body, as JSON. Without attributes, if they are
     /// too large.
     said: String,
@@ -65,6 +69,10 @@ impl Heard {
         &self.identity
     }
 
+    pub(super) const fn time(&self) -> Option<DateTime<Utc>> {
+        self.time
+    }
+
     /// Returns a message that can be kept, its body perhaps elsewhere. Refuses a message that could
     /// not be kept later, because it has no identity, or its names are too large.
     pub(super) fn of(delivery: &Delivery, consumer: &str) -> Result<Self, ReceiveError> {
@@ -76,8 +84,10 @@ impl Heard {
         };
         let of = of.map_err(|error| ReceiveError::later(format!("it is not handled: {error}")))?;
         let (identity, source, id) = (of.digest(), of.source().to_owned(), of.id().to_owned());
-        let (topic, trace) =
-            event.map_or_else(|| (UNREADABLE.to_owned(), None), |event| (event.kind, event.trace));
+        let (topic, trace, time) = event.map_or_else(
+            || (UNREADABLE.to_owned(), None, None),
+            |event| (event.kind, event.trace, event.time),
+        );
         // The texts that its item and its receipt contain in addition to its body.
         let subject = delivery.group.as_deref().unwrap_or(&id);
         let names = [subject, &source, &id, &topic, trace.as_deref().unwrap_or_default()];
@@ -94,7 +104,7 @@ impl Heard {
             )));
         }
         let partition = partition_of_consumer(consumer, &order_of(delivery, &identity));
-        Ok(Self { identity, partition, source, id, topic, trace, said, is_large })
+        Ok(Self { identity, partition, source, id, topic, trace, time, said, is_large })
     }
 }
 
@@ -103,6 +113,12 @@ fn order_of<'a>(delivery: &'a Delivery, identity: &'a str) -> Order<'a> {
 }
 
 impl Consumer {
+    /// Returns the failure of a message of this time that a restored table may have forgotten.
+    pub(super) fn held_by_restore(&self, time: Option<DateTime<Utc>>) -> Option<Failed> {
+        let is_before = self.context.restored()?.is_before(time);
+        is_before.then(|| Failed::at_once(Class::InDoubt, restored::cause(time)))
+    }
+
     pub(super) async fn place(&self, heard: &Heard) -> Result<Place, Error> {
         let (context, partition) = (&self.context, &heard.partition);
         let (store, until) = (context.store(), || context.until(None));

@@ -17,6 +17,7 @@ use chrono::{DateTime, Utc};
 use super::Inbox;
 use super::visibility::{AnyVisibility, Visibility};
 use crate::core::retry::{Backoff, heeding};
+use crate::session::{self, Request};
 use crate::workflow::context::Context;
 
 pub(crate) use caught::caught;
@@ -97,6 +98,11 @@ impl fmt::Debug for Consumer {
             .field("attempts", &self.attempts)
             .finish_non_exhaustive()
     }
+}
+
+/// Returns the request of a message of this time, for all that its handler begins.
+fn requested(at: Option<DateTime<Utc>>) -> Request {
+    Request { work: session::within(), requested: at }
 }
 
 impl Inbox {

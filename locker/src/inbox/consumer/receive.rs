@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::Consumer;
 use super::caught::{Failed, handled};
 use super::keep::{Heard, Place};
 use super::large::IN_QUEUE;
+use super::{Consumer, requested};
 use crate::core::class::Class;
 use crate::core::message::failures::{failures_at, is_last};
 use crate::core::message::letter::BodyAt;
@@ -16,6 +16,7 @@ use crate::inbox::Delivery;
 use crate::inbox::batch::Handling;
 use crate::inbox::error::ReceiveError;
 use crate::inbox::visibility::hide;
+use crate::session;
 
 /// How long failures are counted after the last one: the longest time in a queue of SQS.
 const KEPT: Duration = Duration::from_secs(14 * 24 * 60 * 60);
@@ -90,9 +91,11 @@ impl Consumer {
         let handle =
             |delivery| -> Handling<'_, Failed> { Box::pin(handled(async move { handle(delivery).await })) };
         let heard = Heard::of(delivery, &self.name)?;
+        let restored = self.held_by_restore(heard.time());
         let last = match Box::pin(self.place(&heard)).await.map_err(ReceiveError::later)? {
             Place::Free => None,
             Place::Duplicate => return Ok(Received::Duplicate),
+            Place::After { after } if restored.is_some() => Some(after),
             Place::After { after } => {
                 let body = Box::pin(self.body_of(delivery, &heard)).await;
                 if body.1 == BodyAt::Queue {
@@ -106,9 +109,11 @@ impl Consumer {
                 return Box::pin(self.receive_in_queue(delivery, *letter, handle)).await;
             }
         };
-        let Err(Failed { class, given_up, cause, pause }) = handle(delivery.clone()).await else {
-            return Ok(Received::Done);
+        let failed = match restored {
+            Some(held) => Some(held),
+            None => session::inside(requested(heard.time()), handle(delivery.clone())).await.err(),
         };
+        let Some(Failed { class, given_up, cause, pause }) = failed else { return Ok(Received::Done) };
         let failures = match Box::pin(self.failures(delivery, &heard, class)).await {
             Ok(failures) => failures,
             Err(error) => {

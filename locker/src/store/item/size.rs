@@ -161,6 +161,8 @@ mod tests {
             fingerprint: None,
             form: None,
             cause: None,
+            held: None,
+            requested: None,
             key_use: KeyUse::FIRST,
             taken_over_from: None,
             within: None,

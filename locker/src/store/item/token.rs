@@ -20,6 +20,7 @@ use crate::core::token::record::{KeyUse, Record, Seen, StoredFingerprint, TokenS
 use crate::core::token::resolution::Resolution;
 use crate::core::token::work::Work;
 use crate::core::token::write::NewToken;
+use crate::store::item::answer_value;
 use crate::store::schema::attribute as a;
 
 pub(crate) fn from_token(token: &NewToken) -> Item {
@@ -44,6 +45,12 @@ pub(crate) fn from_token(token: &NewToken) -> Item {
     if let Some(cause) = &token.cause {
         put(a::CLASS, text(Class::InDoubt.as_str()));
         put(a::CAUSE, text(cause));
+    }
+    if let Some(answer) = &token.held {
+        put(a::ACTUAL_COMPLETION, moment(token.created));
+        put(a::OUTCOME, text(a::FAILURE));
+        put(a::RESULT_CODEC, text(answer.codec.name()));
+        put(a::RESULT, answer_value(answer));
     }
     if token.key_use.version > 1 {
         put(a::KEY_VERSION, number(token.key_use.version));

@@ -31,6 +31,10 @@ pub enum Begun {
     /// The key was used for a different request. Do not do the work; ask the caller to use a new
     /// key.
     Mismatch(Box<Record>),
+    /// The table was restored, and may have forgotten that the work was done. Do not do the work.
+    /// The key is held until an operator resolves or releases it; see
+    /// [`Settings::restored`](crate::Settings::restored).
+    Restored(Box<Record>),
 }
 
 impl Begun {
@@ -47,6 +51,7 @@ impl Begun {
             Self::Held(failure) => told("held", failure.record(), digest(failure.json())),
             Self::InProgress(holder) => told("inProgress", holder.record(), None),
             Self::Mismatch(record) => told("mismatch", record, None),
+            Self::Restored(record) => told("restored", record, None),
         }
     }
 }

@@ -60,6 +60,7 @@ pub struct BeginBuilder {
     is_unlisted: bool,
     recognised_for: Option<Duration>,
     within: Option<Work>,
+    requested: Option<DateTime<Utc>>,
 }
 
 impl BeginBuilder {
@@ -80,6 +81,7 @@ impl BeginBuilder {
             is_unlisted: false,
             recognised_for: None,
             within: None,
+            requested: None,
         }
     }
 
@@ -220,6 +222,18 @@ impl BeginBuilder {
         self
     }
 
+    /// Sets when the caller made this request first, for a table that was restored
+    /// ([`Settings::restored`](crate::Settings::restored)). Retries of a request have the time of
+    /// its first try: the time in a message, or a time that a trusted caller sends.
+    ///
+    /// By default, work that is begun on the task of another token or of a workflow has the time of
+    /// that work. All other requests have no time, and a restored table refuses them while it is
+    /// closed.
+    pub fn requested_at(mut self, time: impl Into<DateTime<Utc>>) -> Self {
+        self.requested = Some(time.into());
+        self
+    }
+
     /// In [`run`](Self::run), keep extending the token while the work runs, however long it takes.
     /// For long-lived processes; a Lambda function has a deadline anyway.
     pub const fn keep_extended(mut self) -> Self {
@@ -309,6 +323,7 @@ impl BeginBuilder {
             is_unlisted: self.is_unlisted,
             recognised_for: self.recognised_for,
             within: self.within.or_else(session::within),
+            requested: self.requested.or_else(session::requested),
             session: self.session,
         })
     }

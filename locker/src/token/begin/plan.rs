@@ -7,11 +7,13 @@ use chrono::{DateTime, Utc};
 
 use super::begun::{Begun, Holder, Replay, StoredFailure};
 use super::take_over::TakeOver;
+use crate::core::answer::{self, Encoded};
 use crate::core::class::Class;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::form::Form;
 use crate::core::key::Key;
 use crate::core::private::Private;
+use crate::core::restored;
 use crate::core::retention::{Retention, unlisted_ttl};
 use crate::core::time;
 use crate::core::token::decide::{self, Asking, Found};
@@ -41,6 +43,7 @@ pub(crate) struct Plan {
     pub(crate) is_unlisted: bool,
     pub(crate) recognised_for: Option<Duration>,
     pub(crate) within: Option<Work>,
+    pub(crate) requested: Option<DateTime<Utc>>,
 }
 
 /// The expected completion of the work.
@@ -98,6 +101,7 @@ impl Plan {
             Found::Remembered => Judged::Remembered(record),
             Found::InProgress => Judged::Round(Round::Held(record)),
             Found::Mismatch => Judged::Round(Round::Over(Begun::Mismatch(record))),
+            Found::Restored => Judged::Round(Round::Over(Begun::Restored(record))),
             Found::Completed | Found::Failed => Judged::Round(Round::Over(self.ended(record).await?)),
         })
     }
@@ -162,7 +166,7 @@ impl Plan {
         self.session.until(self.deadline).reserving()
     }
 
-    pub(crate) fn new_token(&self, predecessor: Option<&Record>) -> NewToken {
+    fn new_token(&self, predecessor: Option<&Record>) -> NewToken {
         let created = self.session.now();
         let fingerprint =
             self.fingerprint.as_ref().map(|print| print.stored(self.session.fingerprint_keys()));
@@ -183,11 +187,53 @@ impl Plan {
             fingerprint: fingerprint.or_else(|| predecessor?.fingerprint.clone()),
             form: self.form.clone().or_else(|| predecessor?.form.clone()),
             cause: predecessor.and_then(|record| record.cause.clone()),
+            held: None,
+            requested: self.requested,
             key_use: predecessor.map_or(KeyUse::FIRST, used),
             taken_over_from: predecessor.map(before),
             within: self.within.clone().or_else(|| predecessor?.within.clone()),
             retention: self.retention,
             expired_at: self.session.expired_at(created),
+        }
+    }
+
+    /// The same token, held for an operator instead of acquired, because the table was restored.
+    fn held_by_restore(&self, token: NewToken) -> NewToken {
+        let cause = restored::cause(self.requested);
+        NewToken {
+            status: self.session.status(TokenState::Held, &self.key),
+            held: Some(Encoded::plain(answer::text(&cause))),
+            cause: Some(cause),
+            ttl: None,
+            ..token
+        }
+    }
+
+    /// Returns the token of this begin, if no token in progress is stored under the key. `released`:
+    /// the released token that it replaces.
+    pub(crate) fn first_token(&self, released: Option<&Record>) -> NewToken {
+        let token = NewToken {
+            key_use: released.map_or(KeyUse::FIRST, |record| record.key_use),
+            ..self.new_token(None)
+        };
+        let Some(restored) = self.session.restored() else { return token };
+        // An operator who opened the key allowed all that its work begins.
+        let requested = self.requested.max(released.and_then(|record| restored.opened(record)));
+        if restored.is_before(requested) {
+            self.held_by_restore(token)
+        } else {
+            NewToken { requested, ..token }
+        }
+    }
+
+    /// Returns the token that replaces the overdue token. A probe has asked the provider, so its
+    /// result holds after a restore too.
+    pub(crate) fn next_token(&self, overdue: &Record) -> NewToken {
+        let token = self.new_token(Some(overdue));
+        let is_probed = self.take_over.as_ref().is_some_and(|take_over| take_over.probe.is_some());
+        match self.session.restored() {
+            Some(restored) if !is_probed && restored.holds_unfinished(overdue) => self.held_by_restore(token),
+            _ => token,
         }
     }
 
@@ -233,6 +279,7 @@ impl Plan {
             }
             Begun::InProgress(_) => metrics::count(metrics::IN_PROGRESS, key),
             Begun::Mismatch(_) => metrics::count(metrics::MISMATCHED, key),
+            Begun::Restored(_) => metrics::count(metrics::RESTORED, key),
         }
     }
 }
@@ -246,6 +293,7 @@ pub(crate) const fn outcome(begun: &Result<Begun, Error>) -> &'static str {
         Ok(Begun::Held(_)) => "held",
         Ok(Begun::InProgress(_)) => "inProgress",
         Ok(Begun::Mismatch(_)) => "mismatch",
+        Ok(Begun::Restored(_)) => "restored",
         Err(Error::Unknown { .. }) => "unknown",
         Err(_) => "error",
     }

@@ -26,6 +26,16 @@ pub(crate) struct Sent {
     last: Option<(Arc<NewToken>, Option<Box<Record>>)>,
 }
 
+impl Sent {
+    /// Keeps the token of a write, in case that the begin has to be withdrawn. A token that the
+    /// write holds for an operator is never withdrawn.
+    fn keep(&mut self, token: &Arc<NewToken>, predecessor: Option<&Record>) {
+        let is_held = token.held.is_some();
+        self.last =
+            (!is_held).then(|| (Arc::clone(token), predecessor.map(|record| Box::new(record.clone()))));
+    }
+}
+
 /// A begin without an outcome, whose work will not run.
 #[derive(Debug)]
 pub(crate) struct NotBegun {
@@ -94,10 +104,10 @@ impl Plan {
     /// Put the token; if that is refused, interpret the record that refused it.
     async fn put(&self, sent: &mut Sent) -> Result<Round, Error> {
         self.check_deadline()?;
-        let token = Arc::new(self.new_token(None));
-        sent.last = Some((Arc::clone(&token), None));
+        let token = Arc::new(self.first_token(None));
+        sent.keep(&token, None);
         match self.send(&Write::Begin { token: Arc::clone(&token) }, sent).await? {
-            Written::Done => Ok(self.acquired(token, None)),
+            Written::Done => Ok(self.written(token, None)),
             Written::Refused { found: None, .. } => Ok(Round::Again),
             Written::Refused { found: Some(record), .. } => match self.judge(record).await? {
                 Judged::Mine(record) => Ok(self.acquired(Arc::new(self.recovered(&record)), None)),
@@ -111,7 +121,7 @@ impl Plan {
     /// Replace a released token that remembers the provider's key, if it is still the one seen.
     async fn begin_over(&self, record: &Record, sent: &mut Sent) -> Result<Round, Error> {
         self.check_deadline()?;
-        let token = Arc::new(NewToken { key_use: record.key_use, ..self.new_token(None) });
+        let token = Arc::new(self.first_token(Some(record)));
         let write = Write::BeginOver { token: Arc::clone(&token), seen: record.seen.clone() };
         self.replace(&write, token, None, sent).await
     }
@@ -138,7 +148,7 @@ impl Plan {
             return Ok(Round::Held(record));
         }
         self.check_deadline()?;
-        let token = Arc::new(self.new_token(Some(&record)));
+        let token = Arc::new(self.next_token(&record));
         let due_before = self.due_before(token.created).unwrap_or(DateTime::<Utc>::MIN_UTC);
         let write = Write::TakeOver { token: Arc::clone(&token), seen: record.seen.clone(), due_before };
         self.replace(&write, token, Some(record), sent).await
@@ -152,9 +162,9 @@ impl Plan {
         predecessor: Option<Box<Record>>,
         sent: &mut Sent,
     ) -> Result<Round, Error> {
-        sent.last = Some((Arc::clone(&token), predecessor.clone()));
+        sent.keep(&token, predecessor.as_deref());
         match self.send(write, sent).await? {
-            Written::Done => Ok(self.acquired(token, predecessor)),
+            Written::Done => Ok(self.written(token, predecessor)),
             Written::Refused { found: None, .. } => Ok(Round::Again),
             Written::Refused { found: Some(now), .. } => match self.judge(now).await? {
                 Judged::Mine(mine) => Ok(self.acquired(Arc::new(self.recovered(&mine)), predecessor)),
@@ -162,6 +172,12 @@ impl Plan {
                 Judged::Round(round) => Ok(round),
             },
         }
+    }
+
+    /// Returns the round of a put that was applied. If the put holds the key, the next put finds
+    /// its record.
+    fn written(&self, token: Arc<NewToken>, predecessor: Option<Box<Record>>) -> Round {
+        if token.held.is_some() { Round::Again } else { self.acquired(token, predecessor) }
     }
 
     /// Send a write of this begin, and record whether any of its requests got no clear reply.

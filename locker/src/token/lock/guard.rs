@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::core::key::Key;
-use crate::core::token::record::{KeyUse, Record};
+use crate::core::token::record::Record;
 use crate::core::token::write::NewToken;
 use crate::session::Session;
 use crate::token::attempt::Attempt;
@@ -101,13 +100,7 @@ impl Lock {
     /// The attempt that this lock belongs to: its key, its id, and whether it took the token over.
     #[must_use]
     pub fn attempt(&self) -> Attempt {
-        let token = self.held().map(|held| &held.token);
-        Attempt::new(
-            token.map_or_else(|| Key::stored(""), |token| token.key.clone()),
-            token.map(|token| token.attempt.clone()).unwrap_or_default(),
-            token.map_or(KeyUse::FIRST, |token| token.key_use),
-            self.predecessor().is_some(),
-        )
+        Attempt::of(self.held().map(|held| &*held.token), self.predecessor().is_some())
     }
 
     /// The expected completion: past it, the token is overdue.

@@ -59,6 +59,7 @@ impl Claimer<'_> {
             expected: self.expected,
             may_take: self.may_take,
             most_crashes: self.most_crashes,
+            restored: context.restored(),
         });
         let rule = |stored: Option<&Header>| {
             let stored = stored.ok_or(HeaderRefusal::Lost)?;

@@ -8,7 +8,7 @@ use crate::core::token::work::Work;
 use crate::core::workflow::header::{Header, MostCrashes};
 use crate::core::workflow::place::Place;
 use crate::error::Error;
-use crate::session;
+use crate::session::{self, Request};
 use crate::workflow::definition::Exhausted;
 use crate::workflow::flow::Flow;
 use crate::workflow::outcome::ended::Ended;
@@ -17,8 +17,9 @@ use crate::workflow::stop::{StepFailure, StopKind};
 /// Drives a workflow forward, or compensates it, from its present state. Work that its code begins
 /// refers to this workflow.
 pub(crate) async fn drive(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
-    let within = Work::Workflow(flow.workflow().to_owned());
-    session::inside(within, Box::pin(drive_on(code, flow))).await
+    let work = Work::Workflow(flow.workflow().to_owned());
+    let request = Request { work: Some(work), requested: Some(flow.header().requested()) };
+    session::inside(request, Box::pin(drive_on(code, flow))).await
 }
 
 async fn drive_on(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::State;
 use crate::core::answer::Body;
 use crate::core::name::EVENT_PREFIX;
+use crate::core::restored::Restored;
 use crate::core::time;
 use crate::core::token::record::Intervention;
 use crate::core::workflow::decide::Standing;
@@ -152,6 +153,8 @@ pub(crate) struct Claim {
     pub(crate) progressed: bool,
     /// The most runs that lose their driver. `None`: any number.
     pub(crate) most_crashes: Option<MostCrashes>,
+    /// The restore of the table, while the table is closed.
+    pub(crate) restored: Option<Restored>,
 }
 
 /// The most runs that lose their driver: the driver crashes or hangs.

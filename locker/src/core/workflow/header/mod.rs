@@ -195,6 +195,12 @@ impl Header {
         self.is_quarantined() && self.waits_for.as_deref() == Some(item)
     }
 
+    /// Returns the time of the request for the work of its runs: its start, or the last act of an
+    /// operator.
+    pub(crate) fn requested(&self) -> DateTime<Utc> {
+        self.intervention.as_ref().map_or(self.created, |act| self.created.max(act.at))
+    }
+
     /// Returns the outcome that callers receive. `None`: the workflow has not ended.
     pub(crate) fn answered(&self) -> Option<State> {
         let state = if self.stands { self.ending? } else { self.state };

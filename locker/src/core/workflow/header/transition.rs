@@ -9,6 +9,7 @@ use super::{
     OperatorAct, Pause, ReaperAct, Stamp, State,
 };
 use crate::core::answer::Body;
+use crate::core::restored;
 use crate::core::retention::Retention;
 use crate::core::time;
 use crate::core::token::record::Intervention;
@@ -94,6 +95,14 @@ impl Header {
         })
     }
 
+    /// Returns the header of a workflow whose start is held for an operator, because the table was
+    /// restored. An operator's retry starts it.
+    pub(crate) fn held(new: NewWorkflow, requested: Option<DateTime<Utc>>, stamp: Stamp) -> Self {
+        let mut header = Self::started(new, stamp.clone()).0;
+        header.quarantine(restored::cause(requested), None, &stamp);
+        Self(header)
+    }
+
     /// Returns the header of a workflow that an operator cancels before it was started. The header
     /// refuses a later start.
     pub(crate) fn cancelled(new: NewWorkflow, by: Intervention, stamp: Stamp) -> Self {
@@ -172,6 +181,11 @@ impl HeaderData {
         // Older code does not know the steps of newer code, and would leave out their effects.
         if self.code > claim.code {
             return Err(HeaderRefusal::Newer(self.code));
+        }
+        // The table may have forgotten steps that a driver ran before the restore.
+        if claim.restored.is_some_and(|restored| restored.is_before(Some(header.requested()))) {
+            self.quarantine(restored::cause(Some(self.created)), None, stamp);
+            return Ok(());
         }
         self.code = claim.code;
         if let Some(driver) = &self.locked_by {

@@ -134,6 +134,7 @@ impl World {
                     may_take: Duration::ZERO,
                     progressed: false,
                     most_crashes: None,
+                    restored: None,
                 });
                 if (driver.claims < CLAIMS || tame) && self.clone().write_header(&claim) {
                     then("claims", &|world| {

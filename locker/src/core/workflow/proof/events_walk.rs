@@ -244,6 +244,7 @@ impl World {
                     may_take: Duration::ZERO,
                     progressed: false,
                     most_crashes: None,
+                    restored: None,
                 });
                 let stamp = world.stamp();
                 if let Ok(header) = self.header.on(&claim, stamp) {

@@ -5,6 +5,7 @@ use chrono::{DateTime, Utc};
 use super::page::{Table, cell};
 use super::sample::{SKEW, at, by, stamp, workflow};
 use crate::core::answer::{Body, Codec};
+use crate::core::restored::Restored;
 use crate::core::workflow::decide::Standing;
 use crate::core::workflow::header::{
     Claim, DriverAct, Events, Header, HeaderEvent, HeaderRefusal, List, MostCrashes, OperatorAct, Pause,
@@ -29,11 +30,12 @@ const STATES: [&str; 15] = [
     "reaping",
 ];
 
-const EVENTS: [&str; 33] = [
+const EVENTS: [&str; 34] = [
     "claim",
     "claim by the same owner",
     "claim after too many crashes",
     "claim by older code",
+    "claim after a restore",
     "claim for a workflow that had the key before",
     "driver: extends",
     "driver: completes",
@@ -154,6 +156,7 @@ fn claim(header: &Header, is_named: bool, most_crashes: Option<MostCrashes>) -> 
         may_take: std::time::Duration::ZERO,
         progressed: false,
         most_crashes,
+        restored: None,
     })
 }
 
@@ -175,6 +178,10 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
         "claim by older code" => changed_claim(&header, |claim| claim.code = 0),
         "claim for a workflow that had the key before" => {
             changed_claim(&header, |claim| claim.started = at(-1))
+        }
+        "claim after a restore" => {
+            let restored = Restored::new(at(500), std::time::Duration::ZERO);
+            changed_claim(&header, |claim| claim.restored = Some(restored))
         }
         "driver: extends" => driver(&header, DriverAct::Extend { due: at(900), held_since: None }),
         "driver: completes" => driver(&header, DriverAct::Complete { result: None, note: None }),

@@ -48,6 +48,7 @@ fn claimed_after(header: &Header, progressed: bool, now: i64) -> Header {
         may_take: Duration::ZERO,
         progressed,
         most_crashes: Some(MostCrashes { in_a_row: 3, in_all: 9 }),
+        restored: None,
     };
     header.on(&HeaderEvent::Claim(claim), stamp(at(now), "claim")).expect("it is due")
 }
