@@ -28,7 +28,7 @@
 //! - Make the client once, outside the handler: Lambda gives a function a whole processor during
 //!   initialisation, at any memory size.
 //!
-//! For figures and how they were measured, see `docs/performance.md`.
+//! For figures and how they were measured, see `docs/evidence/performance.md`.
 //!
 //! Elsewhere (servers, the command, tests) use `aws-config` and pass its client to
 //! [`Locker::new`](crate::Locker::new), which sets its own timeouts and retries.

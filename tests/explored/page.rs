@@ -39,14 +39,14 @@ fn every_rule_broken_by_hand_names_a_test_that_exists() {
 
 #[test]
 fn the_tables_in_the_docs_list_every_patch() {
-    let (path, page) = (format!("{ROOT}/docs/mutants.md"), render());
+    let (path, page) = (format!("{ROOT}/docs/evidence/mutants.md"), render());
     if std::env::var_os("UPDATE_DOCS").is_some() {
         std::fs::write(&path, &page).expect("the page is written");
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == page,
-        "docs/mutants.md differs from the patches: UPDATE_DOCS=1 cargo test --test explored"
+        "docs/evidence/mutants.md differs from the patches: UPDATE_DOCS=1 cargo test --test explored"
     );
 }
 

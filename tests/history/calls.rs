@@ -8,7 +8,7 @@ use crate::history::event::{Event, Line, Op, Outcome, Phase, Time};
 
 /// One call: from its invocation to its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs, reason = "docs/reliability.md has the table")]
+#[allow(missing_docs, reason = "docs/evidence/reliability.md has the table")]
 pub struct Call {
     pub id: Box<str>,
     pub op: Op,

@@ -126,7 +126,7 @@ impl Outcome {
 /// One half of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[allow(missing_docs, reason = "docs/reliability.md has the table")]
+#[allow(missing_docs, reason = "docs/evidence/reliability.md has the table")]
 pub struct Event {
     pub history: Phase,
     pub call: String,

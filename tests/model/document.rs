@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::table::{ACTIONS, Action, Condition, STATES, Table};
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/state-machine.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/evidence/state-machine.md");
 
 /// Where the half of workflows begins.
 const SECOND: &str = "# The states of a workflow, its steps and its messages";
@@ -23,7 +23,7 @@ pub(super) fn compare(table: &Table) {
     assert_eq!(
         first.trim_end(),
         page.trim_end(),
-        "docs/state-machine.md is not what the library does; if the library is right: UPDATE_DOCS=1 cargo test -p locker-tests --test model"
+        "docs/evidence/state-machine.md is not what the library does; if the library is right: UPDATE_DOCS=1 cargo test -p locker-tests --test model"
     );
 }
 

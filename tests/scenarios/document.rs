@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use locker_tests::explorer::Fate;
 use locker_tests::scenarios::{Answer, CallFate, Case, Fault, Plan, Played, Rig};
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/scenarios.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/evidence/scenarios.md");
 
 /// Compare the page with what the code does, or write it if `UPDATE_DOCS` is set.
 pub(super) fn compare() {
@@ -17,14 +17,15 @@ pub(super) fn compare() {
     let written = std::fs::read_to_string(PAGE).unwrap_or_default();
     assert_eq!(
         written, page,
-        "docs/scenarios.md is not what the scenarios do; if they are right: UPDATE_DOCS=1 cargo test -p locker-tests --test scenarios"
+        "docs/evidence/scenarios.md is not what the scenarios do; if they are right: UPDATE_DOCS=1 cargo test -p locker-tests --test scenarios"
     );
 }
 
 fn render() -> String {
     let mut page = INTRODUCTION.to_owned();
     for (title, about, file, paths) in SCENARIOS {
-        write!(page, "\n## {title}\n\n{about} [The code](../tests/scenarios/{file}).\n").expect("a string");
+        write!(page, "\n## {title}\n\n{about} [The code](../../tests/scenarios/{file}).\n")
+            .expect("a string");
         for (case, path) in paths {
             write!(page, "\n{path}\n\n```text\n{}```\n", diagram(case)).expect("a string");
         }

@@ -64,7 +64,8 @@ const DEV: &str = "`locker dev` is the sample shop of Locker's source, and this 
                    checkout of the source, run `cargo run -- dev`";
 
 /// No verb checks a history any more.
-const HISTORY: &str = " to record calls; tests/history of the source checks a file (docs/reliability.md)";
+const HISTORY: &str =
+    " to record calls; tests/history of the source checks a file (docs/evidence/reliability.md)";
 
 impl Removed {
     fn fits(&self, verbs: &[&str], rest: &[&str]) -> bool {

@@ -11,7 +11,7 @@ use tracing_subscriber::layer::{Context, Filter, Layer};
 
 use super::escaped;
 
-/// The target of the events, as `docs/reliability.md` documents it.
+/// The target of the events, as `docs/evidence/reliability.md` documents it.
 const TARGET: &str = "locker::history";
 
 /// Appends each event of the history to a file, as a JSON line, before the call continues.

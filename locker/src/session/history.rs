@@ -3,7 +3,7 @@
 //! The target is [`TARGET`], the level DEBUG; while no subscriber enables it, nothing is computed.
 //! Each call emits one event before it writes the token and one with its outcome, under the same
 //! `call`. A call without an outcome was interrupted: it may have been applied, or may still be.
-//! `docs/reliability.md` describes the format.
+//! `docs/evidence/reliability.md` describes the format.
 //!
 //! | field | on | is |
 //! |---|---|---|

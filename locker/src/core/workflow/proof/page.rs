@@ -1,10 +1,10 @@
-//! The second half of `docs/state-machine.md`.
+//! The second half of `docs/evidence/state-machine.md`.
 
 use std::fmt::Write as _;
 
 use super::{ending, event_page, header_page, report_page, step_page};
 
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/state-machine.md");
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/evidence/state-machine.md");
 /// Where this half begins; the first one is of tokens.
 const BEGINS: &str = "# The states of a workflow, its steps and its messages\n";
 
@@ -87,7 +87,7 @@ fn the_second_half_of_the_page_is_what_the_transitions_do() {
     }
     assert!(
         written == half,
-        "docs/state-machine.md is not what the transitions do; if they are right: UPDATE_DOCS=1 cargo test -p lock-token --lib proof"
+        "docs/evidence/state-machine.md is not what the transitions do; if they are right: UPDATE_DOCS=1 cargo test -p lock-token --lib proof"
     );
 }
 
