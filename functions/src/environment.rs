@@ -30,8 +30,8 @@ impl std::fmt::Debug for CannotStart {
     }
 }
 
-/// The variables of a function. A text that is not set is empty; `docs/functions.md` lists the
-/// defaults.
+/// The variables of a function. A text that is not set is empty. The chapter on the sample shop in
+/// the book lists the defaults.
 #[derive(Debug)]
 pub(crate) struct Environment {
     pub(crate) table: String,

@@ -259,11 +259,6 @@ struct WaitingChapter;
 #[doc = include_str!("../../docs/book/src/messages.md")]
 struct MessageChapter;
 
-/// Compiles the examples of the reference of messages.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/messages.md")]
-struct Messages;
-
 /// Compiles the examples of the chapter about events.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/book/src/events.md")]
@@ -278,11 +273,6 @@ struct Http;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/book/src/migrating.md")]
 struct Migrating;
-
-/// Compiles the examples of the guide to the functions.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/functions.md")]
-struct Functions;
 
 /// The examples of the package's README.
 #[cfg(doctest)]

@@ -66,5 +66,5 @@ pub struct Readme;
 
 /// Compiles the examples of the guide to testing.
 #[cfg(all(doctest, feature = "sweep"))]
-#[doc = include_str!("../../docs/testing.md")]
+#[doc = include_str!("../../docs/book/src/testing.md")]
 struct Guide;

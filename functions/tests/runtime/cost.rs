@@ -109,14 +109,14 @@ async fn the_units_of_the_page_are_those_counted() {
     if std::env::var_os("LOCKER_TEST_ENDPOINT").is_some() {
         return;
     }
-    let page = include_str!("../../../docs/cost.md");
+    let page = include_str!("../../../docs/evidence/cost.md");
     let counted = counted().await;
     let lines: Vec<String> = counted
         .iter()
         .map(|(what, (requests, writes, reads))| format!("| {what} | {requests} | {writes} | {reads} |"))
         .collect();
     let lacks: Vec<_> = lines.iter().filter(|line| !page.contains(*line)).collect();
-    assert!(lacks.is_empty(), "docs/cost.md lacks: {lacks:#?}");
+    assert!(lacks.is_empty(), "docs/evidence/cost.md lacks: {lacks:#?}");
     assert_eq!(rows(page, 4).len(), lines.len());
 
     let of = |name: &str| counted.iter().find(|(what, _)| what.starts_with(name)).expect("counted").1;
@@ -143,7 +143,7 @@ async fn the_units_of_the_page_are_those_counted() {
 
 #[test]
 fn the_sums_of_the_page_are_right_and_its_prices_those_of_the_first_page() {
-    let page = include_str!("../../../docs/cost.md");
+    let page = include_str!("../../../docs/evidence/cost.md");
     let mut together = [0.0; 3];
     let rows = rows(page, 8);
     for row in rows.iter().filter(|row| row[1].starts_with(|c: char| c.is_ascii_digit())) {
