@@ -22,7 +22,7 @@ async fn audit(bench: &Bench, locker: &Locker) -> Vec<AuditRecord> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_running_or_completed_is_not_freed_by_the_verb_for_what_is_stuck() {
+async fn running_and_completed_tokens_are_refused_by_release_and_resolve() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     let running = held_by(locker.token("running")).await;

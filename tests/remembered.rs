@@ -279,7 +279,7 @@ async fn a_new_key_is_not_given_while_the_work_may_be_alive() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_overdue_to_an_operator_allows_for_clock_skew() {
+async fn overdue_time_of_an_operator_allows_for_clock_skew() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     let _lock = held_by(locker.token("t").expect_within(MINUTE)).await;
@@ -318,7 +318,7 @@ async fn a_doubt_remembers_an_extension_whose_reply_was_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_owner_released_is_no_release_to_take_back_and_a_lost_reply_does_not_matter() {
+async fn owners_release_cannot_be_taken_back_by_an_operator() {
     let bench = Bench::new().await;
     let (locker, wire) = bench.machine();
     held_by(locker.token("t")).await.fail("declined").await.expect("stored");

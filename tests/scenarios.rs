@@ -75,7 +75,7 @@ fn a_charge_after_a_cancel_is_refunded_once() {
 /// A release is taken back, and the message about it is refused at first: it arrives after the one
 /// that is newer.
 #[test]
-fn what_comes_too_late_does_not_undo_what_is_newer() {
+fn late_message_does_not_undo_a_newer_message() {
     let plan = "funding/paid,c3=Declined,c4=Declined".parse().expect("a plan");
     let played = Rig::new().play(&plan);
     assert_eq!(played.wrong, Vec::<String>::new());

@@ -34,7 +34,7 @@ async fn taken_over(locker: &Locker, key: &str) -> Lock {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_dies_leaves_no_line_and_whoever_returns_goes_on() {
+async fn unlisted_token_of_a_killed_owner_resumes_without_listing() {
     for shards in [1, 4] {
         let bench = Bench::new().await;
         let locker = bench.machine_with(|settings| settings.shards = shards).0;
@@ -67,7 +67,7 @@ async fn a_doubt_and_a_held_failure_are_listed_and_do_not_expire() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_takeover_gives_back_stays_as_it_was() {
+async fn unlisted_token_released_by_a_takeover_stays_unlisted() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     drop(held_by(unlisted(&locker, "outer/back")).await);

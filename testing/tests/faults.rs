@@ -91,7 +91,7 @@ async fn a_request_that_hangs_or_dies_has_no_reply() {
 }
 
 #[tokio::test]
-async fn what_is_held_waits_until_it_is_let_through() {
+async fn held_request_waits_until_it_is_let_through() {
     let (engine, wire, client) = table().await;
     for (fate, applied) in [(Fate::HeldBefore, false), (Fate::HeldAfter, true)] {
         let (key, held) = (format!("{fate:?}"), wire.held());

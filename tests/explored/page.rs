@@ -25,7 +25,7 @@ const BY_HAND: &[ByHand] = &[
     ByHand { rule: "A function with a timeout too short for an order does not start.", broken: "The function starts.", file: "functions/tests/runtime/doubt/time.rs", test: "a_provider_that_may_answer_after_the_functions_end_is_refused_at_start" },
     ByHand { rule: "A charge follows no redirect.", broken: "A charge follows a redirect.", file: "functions/tests/runtime/doubt/payments.rs", test: "a_redirected_charge_is_not_sent_a_second_time" },
     ByHand { rule: "A charge has a connection of its own.", broken: "Connections are kept open.", file: "functions/tests/runtime/doubt/payments.rs", test: "a_provider_that_closes_a_connection_it_kept_open_leaves_no_charge_in_doubt" },
-    ByHand { rule: "A 503 of the provider is in doubt.", broken: "A 503 is transient.", file: "functions/tests/runtime/doubt/payments.rs", test: "what_a_proxy_answers_after_it_lost_the_provider_is_in_doubt" },
+    ByHand { rule: "A 503 of the provider is in doubt.", broken: "A 503 is transient.", file: "functions/tests/runtime/doubt/payments.rs", test: "proxy_error_after_a_lost_provider_is_in_doubt" },
     ByHand { rule: "An order that cannot be read is logged.", broken: "The order is not logged.", file: "functions/tests/runtime/orders.rs", test: "an_order_that_cannot_be_read_is_logged" },
 ];
 

@@ -124,7 +124,7 @@ fn done() -> Story {
 }
 
 #[test]
-fn what_is_in_order_is_clean() {
+fn correct_history_has_no_findings() {
     let report = done()
         .begin("b", 3, Outcome::InProgress, found("a"))
         .begin("c", 20, Outcome::Completed, answer("a", "d"))
@@ -304,7 +304,7 @@ fn a_false_no_is_found() {
 }
 
 #[test]
-fn what_a_scan_has_to_list() {
+fn scan_lists_each_overdue_token() {
     let names = |story: Story| {
         let report = story.is_clean();
         (report.unfinished.len(), report.uncertain.len())

@@ -122,7 +122,7 @@ async fn a_fingerprint_that_cannot_be_compared_is_no_mismatch() {
 }
 
 #[tokio::test]
-async fn what_is_stored_as_a_response_is_replayed_whoever_stored_it_and_all_else_says_what_it_is() {
+async fn stored_response_is_replayed_and_other_answers_are_problems() {
     let api = Api::new().await;
     let (locker, _) = api.bench.machine();
     let token = |key: &str| locker.token(("POST/orders", key)).tenant("alice");

@@ -62,7 +62,7 @@ async fn each_decision_is_done_once_and_is_on_record() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_no_longer_dead_is_not_decided_about() {
+async fn message_that_is_no_longer_dead_is_not_decided() {
     let (_post, workflows, _) = dead(2).await;
     let (other, seen) = (workflows.clone(), Mutex::new(Vec::new()));
     let decide = async |message: &Message| {
@@ -97,7 +97,7 @@ async fn none_is_decided_about_after_the_deadline() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_written_is_said_and_decided_about_again() {
+async fn failed_write_is_reported_and_its_message_decided_again() {
     let (post, workflows, wire) = dead(3).await;
     wire.matching(
         |it| it.operation == "TransactWriteItems" && it.request.to_string().contains("told/1"),
@@ -155,7 +155,7 @@ async fn while_code_decides_nobody_else_does_and_a_process_that_dies_holds_it_fo
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_it_is_not_for_is_left_as_it_is() {
+async fn messages_outside_the_filter_are_not_changed() {
     let (_post, workflows, wire) = dead(3).await;
     let one = letters(&workflows).only(|message| message.topic() == "told/1");
     let done = one.run(async |_: &Message| Decision::Discard).await.unwrap();
@@ -165,7 +165,7 @@ async fn what_it_is_not_for_is_left_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_code_left_is_still_what_an_operator_was_shown() {
+async fn message_left_by_code_keeps_its_shown_state() {
     let (_post, workflows, _) = dead(1).await;
     let shown = the_dead(&workflows).await.remove(0);
     let left = letters(&workflows).run(async |_: &Message| Decision::Leave).await.unwrap();

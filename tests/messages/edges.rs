@@ -51,7 +51,7 @@ async fn invalid_expression_of_the_caller_is_reported_as_one() {
 /// A message may be among the dead for longer than its inbox remembers. If it was taken before, it
 /// is not taken again.
 #[tokio::test(start_paused = true)]
-async fn what_is_older_than_the_memory_of_an_inbox_is_not_taken_twice() {
+async fn message_older_than_the_window_is_not_processed_twice() {
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
     let outbox = workflows.outbox();
@@ -139,7 +139,7 @@ async fn a_broker_that_hangs_delays_a_message_that_is_taken_by_two_seconds_at_mo
 
 /// A message that waited for days behind a dead one has been tried for no time at all.
 #[tokio::test(start_paused = true)]
-async fn what_waited_behind_a_dead_message_is_not_dead_after_its_first_failure() {
+async fn message_after_a_dead_message_survives_its_first_failure() {
     let post = Post::new().await;
     let (workflows, _) = post.desk.machine();
     workflows.start(&Letters::in_order(2), "letters/1", &()).run().await.unwrap();
@@ -158,7 +158,7 @@ async fn what_waited_behind_a_dead_message_is_not_dead_after_its_first_failure()
 
 /// The same on the other side, where a consumer says how often a message is tried.
 #[tokio::test(start_paused = true)]
-async fn what_waited_behind_a_dead_delivery_has_as_many_attempts_as_any() {
+async fn delivery_after_a_dead_delivery_has_all_attempts() {
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
     let warehouse = Warehouse::refusing(&["a/1"]);
@@ -244,7 +244,7 @@ async fn a_relay_that_may_not_delete_says_that_it_failed() {
 /// Workflows that wait for an operator do not use up the limit of a run: those behind them are
 /// sent.
 #[tokio::test(start_paused = true)]
-async fn what_is_held_up_uses_up_no_limit() {
+async fn blocked_messages_do_not_count_towards_the_limit() {
     let post = Post::new().await;
     let (workflows, _) = post.desk.machine();
     for key in 0..3 {

@@ -61,7 +61,7 @@ async fn check(post: &Post, fault: Fault) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_goes_wrong_where_it_is_committed_each_message_is_sent_in_order() {
+async fn messages_are_sent_in_order_under_faults_of_the_commit() {
     let (requests, calls) = {
         let post = Post::new().await;
         let (workflows, wire) = post.sender();
@@ -90,7 +90,7 @@ async fn whatever_goes_wrong_where_it_is_committed_each_message_is_sent_in_order
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_goes_wrong_in_a_relay_each_message_is_sent_in_order() {
+async fn messages_are_sent_in_order_under_faults_of_the_relay() {
     let commit = async || {
         let post = Post::new().await;
         post.desk.machine().0.start(&Letters::in_order(3), "letters/1", &()).run().await.unwrap();

@@ -127,7 +127,7 @@ async fn target_that_hangs_is_skipped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_compensated_and_discarded_is_not_sent() {
+async fn compensated_and_discarded_message_is_not_sent() {
     let (post, slow) = due(100, Some(Duration::from_secs(9))).await;
     let (workflows, _) = post.desk.machine();
     let one = Relay::new(&post.desk.machine().0, Router::new().route("*", slow.clone())).concurrency(100);

@@ -136,7 +136,7 @@ async fn without_gaps_each_number_is_taken_in_its_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_taken_says_why_before_anything_is_written() {
+async fn invalid_message_is_refused_with_its_cause_before_any_write() {
     let post = Post::new().await;
     let (inbox, wire) = inbox(&post);
     let (mut without_subject, mut without_sequence) = (order("1", 1), order("1", 1));
@@ -205,7 +205,7 @@ async fn conditions_that_fail_are_named_and_the_message_is_not_taken() {
 /// Every fault at every request; then the queue delivers it again, as it does until it is
 /// acknowledged.
 #[tokio::test(start_paused = true)]
-async fn whatever_goes_wrong_the_message_is_taken_once_and_what_it_tells_is_told() {
+async fn message_is_processed_once_and_answered_under_every_fault() {
     const FATES: [Fate; 8] = [
         Fate::Lost,
         Fate::ReplyLost,
@@ -244,7 +244,7 @@ async fn whatever_goes_wrong_the_message_is_taken_once_and_what_it_tells_is_told
 
 /// What one side sends, the other reads and takes: the whole way over a broker.
 #[tokio::test(start_paused = true)]
-async fn what_a_workflow_sends_an_inbox_takes_once_however_often_it_arrives() {
+async fn inbox_processes_a_repeated_message_of_a_workflow_once() {
     let post = Post::new().await;
     let (workflows, _) = post.sender();
     workflows.start(&Letters::in_order(3), "letters/1", &()).run().await.unwrap();

@@ -8,7 +8,7 @@ use locker::workflow::Outcome;
 use crate::post::{Letters, Post};
 
 #[tokio::test(start_paused = true)]
-async fn what_is_committed_is_sent_at_once_in_order_and_nothing_is_left() {
+async fn committed_messages_are_sent_at_once_in_order() {
     let post = Post::new().await;
     let code = Letters(vec![("told/a", None), ("told/b", Some("customer 7")), ("told/c", None)]);
     let outcome = post.sender().0.start(&code, "letters/1", &()).run().await.unwrap();

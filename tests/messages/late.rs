@@ -295,7 +295,7 @@ impl Workflow for Twice {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_archived_holds_up_nothing_that_is_told_later() {
+async fn archived_message_blocks_no_later_message() {
     for archives in [true, false] {
         let post = Post::new().await;
         post.calls.next([CallFate::Declined]);
@@ -331,7 +331,7 @@ impl Workflow for Instead {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_refused_holds_up_nothing() {
+async fn refused_transaction_blocks_no_message() {
     let post = Post::new().await;
     let (workflows, _) = post.sender();
     workflows.start(&Instead(post.desk.rows.clone()), "letters/1", &()).run().await.unwrap();

@@ -65,7 +65,7 @@ async fn a_discarded_message_is_never_sent_and_those_behind_it_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_goes_wrong_an_act_is_said_as_it_is() {
+async fn act_on_a_message_is_reported_truly_under_faults() {
     for fate in
         [Fate::Lost, Fate::ReplyLost, Fate::ErrorBefore, Fate::ErrorAfter, Fate::Throttled, Fate::Conflict]
     {
@@ -88,7 +88,7 @@ async fn whatever_goes_wrong_an_act_is_said_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_dead_or_has_been_unsent_for_five_minutes_is_in_the_one_list() {
+async fn dead_messages_and_messages_unsent_for_five_minutes_are_listed() {
     let post = with_a_dead_one().await;
     let (workflows, _) = post.desk.machine();
     let status = async || {

@@ -59,7 +59,7 @@ async fn messages_of_a_subject_are_sent_in_the_order_of_their_times() {
 
 /// What a relay may have is not sent beside it.
 #[tokio::test(start_paused = true)]
-async fn what_is_older_than_half_a_minute_is_the_relays() {
+async fn message_older_than_30_seconds_is_left_to_the_relay() {
     let post = Post::new().await;
     let (workflows, _) = post.sender();
     let outbox = workflows.outbox();
@@ -109,7 +109,7 @@ async fn a_message_without_a_subject_waits_for_no_other() {
 
 /// A relay has it, or it waits for its time.
 #[tokio::test(start_paused = true)]
-async fn what_a_relay_has_tried_is_not_sent_beside_it() {
+async fn message_tried_by_a_relay_is_left_to_it() {
     let post = Post::new().await;
     let (workflows, _) = post.sender();
     let outbox = workflows.outbox();

@@ -101,7 +101,7 @@ async fn blind_after(post: &Post, count: usize) -> ApplyReport {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_done_is_told_also_if_it_cannot_be_read_what_became_of_it() {
+async fn acts_are_reported_if_their_outcomes_cannot_be_read() {
     let post = refused(3).await;
     let report = blind_after(&post, 3).await;
     assert_eq!((report.done, report.waiting, report.gone, report.tripped), (3, 3, 0, false), "{report:?}");

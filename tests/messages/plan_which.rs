@@ -8,7 +8,7 @@ use locker_tests::ada;
 use crate::post::{Letters, MINUTE, Post};
 
 #[tokio::test(start_paused = true)]
-async fn what_is_dead_is_found_whatever_else_there_is() {
+async fn dead_messages_are_found_among_other_records() {
     let post = Post::new().await;
     let (workflows, _) = post.desk.machine();
     let tell = async || {

@@ -21,7 +21,7 @@ async fn commit(post: &Post, keys: std::ops::Range<u32>, code: &Letters) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_left_is_sent_in_the_order_of_its_commits_once_it_is_due() {
+async fn due_messages_are_sent_in_the_order_of_their_commits() {
     let post = Post::new().await;
     commit(&post, 0..3, &Letters::in_order(6)).await;
     let early = post.relay().0.run().await.unwrap();
@@ -40,7 +40,7 @@ async fn what_was_left_is_sent_in_the_order_of_its_commits_once_it_is_due() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_not_taken_holds_up_its_subject_only() {
+async fn message_that_is_not_accepted_blocks_its_subject_only() {
     for fate in [CallFate::Refused, CallFate::Lost, CallFate::ReplyLost] {
         let post = Post::new().await;
         let code = Letters(vec![

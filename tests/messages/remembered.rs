@@ -71,7 +71,7 @@ async fn a_copy_is_known_for_the_window_after_its_message_was_handled_or_discard
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_still_dead_is_known_also_with_another_one_behind_it() {
+async fn dead_letter_with_a_later_message_is_remembered() {
     let post = Post::new().await;
     let (workflows, _) = post.desk.machine();
     let consumer = workflows.inbox("packer").unwrap().window(MINUTE).consumer();

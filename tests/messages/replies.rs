@@ -317,7 +317,7 @@ async fn only_a_refusal_that_names_the_message_is_dead_at_once() {
 
 /// A request that could not be made was not sent, and one whose connection was lost may have been.
 #[tokio::test]
-async fn what_was_not_sent_is_sent_later_and_what_was_cut_off_is_unknown() {
+async fn unsent_request_is_retried_and_a_lost_connection_is_unknown() {
     let one = envelopes(1).await;
     let service = Service::new([Reply::Lost]);
     let sent = queue(&service).send(&one).await;

@@ -159,7 +159,7 @@ fn reads(wire: &Wire) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_behind_a_dead_one_is_not_read_and_follows_it_in_its_order() {
+async fn messages_after_a_dead_message_keep_order_without_reads() {
     const COUNT: usize = 120;
     let (post, workflows, _) = due(COUNT).await;
     post.calls.next([CallFate::Declined]);
@@ -224,7 +224,7 @@ async fn a_subject_that_waits_is_not_gone_on_with_further_back_and_others_are() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_behind_a_topic_without_a_route_is_not_read() {
+async fn messages_after_a_topic_without_a_route_are_not_read() {
     let (post, workflows, _) = due(0).await;
     for topic in ["odd/1", "told/2"] {
         let message = NewMessage::new(topic, &7).subject("order/7");

@@ -157,7 +157,7 @@ impl Workflow for Parent {
 }
 
 #[tokio::test]
-async fn what_is_begun_inside_a_workflow_or_a_token_names_it() {
+async fn record_names_the_workflow_or_token_that_began_it() {
     let desk = Desk::new().await;
     let (workflows, _) = desk.machine();
     let (locker, _) = desk.bench.machine();

@@ -243,7 +243,7 @@ impl Workflow for Watched {
 }
 
 #[tokio::test]
-async fn what_an_operator_retries_after_a_weekend_gets_its_whole_time_again() {
+async fn late_retry_by_an_operator_restarts_the_time_limit() {
     let desk = Desk::new().await;
     let code = Charge::new(DOWN);
     enqueued(&desk, &code, "charge/1").await;

@@ -262,7 +262,7 @@ async fn unknown_compensation_is_quarantined_by_its_name() {
 }
 
 #[tokio::test]
-async fn what_is_no_variant_is_refused_before_the_step_runs() {
+async fn unknown_variant_is_refused_before_the_step_runs() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
         let charge = flow.once("charge").compensate(&5);

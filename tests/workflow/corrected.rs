@@ -152,7 +152,7 @@ async fn a_compensation_that_is_skipped_or_resolved_lets_the_others_go_on() {
 }
 
 #[tokio::test]
-async fn who_skips_a_step_of_a_workflow_that_is_compensated_says_that_nothing_is_left_of_it() {
+async fn skipped_step_of_a_compensating_workflow_left_nothing() {
     for key in [None, Some("card/1")] {
         let desk = Desk::new().await;
         let code = Order { key, ..Order::new(&[Reply::Silent]) };

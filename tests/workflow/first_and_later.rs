@@ -105,7 +105,7 @@ impl Workflow for Asks {
 }
 
 #[tokio::test]
-async fn what_a_probe_says_is_recorded_only_if_the_code_can_read_it() {
+async fn probe_result_is_recorded_only_if_the_code_reads_it() {
     let desk = Desk::new().await;
     let code = Asks(Books::default());
     let (workflows, driven) = (desk.machine().0, code.clone());

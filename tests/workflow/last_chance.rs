@@ -82,7 +82,7 @@ async fn code_that_hangs_is_quarantined_and_the_others_finish() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_operator_retried_gets_its_attempts_before_the_next_last_one() {
+async fn retried_workflow_gets_all_attempts_before_its_next_last_chance() {
     let desk = Desk::new().await;
     let (code, report) = reaped(&desk, How::Fails, 1).await;
     assert_eq!(report.quarantined, 1, "{report:?}");
@@ -143,7 +143,7 @@ impl Workflow for Other {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_it_has_no_code_for_is_left_to_the_service_that_has() {
+async fn workflow_without_code_is_left_to_its_service() {
     let desk = Desk::new().await;
     desk.machine().0.start(&Other, "other/1", &()).enqueue().await.unwrap();
     let (code, report) = reaped(&desk, How::Finishes, 1).await;

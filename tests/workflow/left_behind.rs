@@ -190,7 +190,7 @@ async fn two_results_of_a_key_that_was_given_up_are_shown_and_one_is_compensated
 }
 
 #[tokio::test]
-async fn what_was_compensated_before_its_key_was_used_again_is_not_compensated_a_second_time() {
+async fn reused_key_does_not_compensate_a_compensated_effect_again() {
     let desk = Desk::new().await;
     let code = order(Some("card/1"));
     let first = code.spawned(&desk, "o/1");

@@ -28,7 +28,7 @@ fn refunds(books: &Books) -> Vec<String> {
 /// "Repeating a report is harmless": a webhook that is delivered again, for a charge that was
 /// refunded, and whose key another workflow has used since under its next version, is known.
 #[tokio::test]
-async fn what_was_compensated_is_not_compensated_again_when_it_is_told_again() {
+async fn repeated_report_is_not_compensated_twice() {
     let desk = Desk::new().await;
     let code = order(Some("card/1"), &[Reply::Silent, Reply::Paid]);
     code.run_to_quarantine(&desk, "o/1").await;
@@ -53,7 +53,7 @@ async fn what_was_compensated_is_not_compensated_again_when_it_is_told_again() {
 /// The same without a message from outside: the slow driver whose charge was answered to another
 /// one, completed and refunded, comes back after the next version was begun.
 #[tokio::test]
-async fn what_was_compensated_is_not_compensated_again_when_a_slow_driver_comes_back() {
+async fn slow_driver_after_a_compensation_is_not_compensated_twice() {
     let desk = Desk::new().await;
     let code = Order { recognised: DAY, ..order(Some("card/1"), &[Reply::Slow, Reply::Silent, Reply::Paid]) };
     let first = code.spawned(&desk, "o/1");
@@ -103,7 +103,7 @@ async fn a_shared_effect_that_is_told_under_two_workflows_is_compensated_once() 
 /// that workflow is cancelled: the workflow for which it was started has ended, and will never do
 /// it.
 #[tokio::test]
-async fn what_an_operator_resolves_for_another_workflow_is_compensated_by_someone() {
+async fn step_resolved_for_another_workflow_is_compensated() {
     let desk = Desk::new().await;
     let code = order(Some("card/1"), &[Reply::Silent]);
     code.run_to_quarantine(&desk, "o/1").await;
@@ -129,7 +129,7 @@ async fn what_an_operator_resolves_for_another_workflow_is_compensated_by_someon
 /// An operator who skips a charge in doubt, since nothing was to be seen of it, learns of it when
 /// it comes: it is compensated, or the workflow is set aside; it is not dropped as known.
 #[tokio::test]
-async fn what_was_skipped_in_doubt_and_comes_after_that_is_not_lost() {
+async fn outcome_after_a_skip_in_doubt_is_not_lost() {
     let desk = Desk::new().await;
     let code = order(None, &[Reply::Silent]);
     code.run_to_quarantine(&desk, "o/1").await;
@@ -321,7 +321,7 @@ async fn a_result_that_cannot_be_recorded_and_comes_late_is_held_too() {
 /// "A recorded success always counts": a step that is recorded as having happened is not started
 /// again under the next version of its key, and in any case not without being compensated.
 #[tokio::test]
-async fn what_happened_and_cannot_be_recorded_is_not_written_over_by_the_next_version() {
+async fn unrecorded_effect_is_not_overwritten_by_the_next_version() {
     let desk = Desk::new().await;
     let code = Odd { goes_on: true, ..Odd::new() };
     drop(desk.machine().0.start(&code, "odd/1", &()).run().await);

@@ -129,7 +129,7 @@ async fn an_owner_that_wakes_before_the_other_reaches_the_step_does_not_run_it()
 }
 
 #[tokio::test]
-async fn what_a_driver_records_after_its_workflow_was_deleted_is_not_adopted() {
+async fn record_of_a_deleted_workflow_is_not_adopted() {
     let desk = Desk::new().await;
     let ten = Ten::new(&desk);
     let (workflows, wire) = desk.machine();

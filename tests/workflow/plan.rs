@@ -88,7 +88,7 @@ impl Workflow for Down {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_by_itself_is_in_no_plan() {
+async fn workflow_that_waits_for_its_retry_is_in_no_plan() {
     let desk = Desk::new().await;
     let (workflows, _) = desk.machine_with(|_, limits| limits.retry_for = LATER * 72);
     workflows.start(&Down, "order/1", &()).run().await.unwrap();
@@ -226,7 +226,7 @@ async fn a_step_of_many_workflows_is_retried_while_completers_and_an_operator_go
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_stopped_or_died_goes_on_and_nothing_is_done_twice() {
+async fn stopped_or_killed_plan_continues_and_repeats_no_act() {
     let desk = Desk::new().await;
     let (locker, wire) = desk.bench.machine();
     hold(&locker, 40).await;
@@ -259,7 +259,7 @@ async fn what_was_stopped_or_died_goes_on_and_nothing_is_done_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_goes_wrong_at_any_request_each_result_is_true() {
+async fn token_plan_results_are_true_under_every_fault() {
     let fates = [
         Fate::Lost,
         Fate::ReplyLost,
@@ -312,7 +312,7 @@ async fn whatever_goes_wrong_at_any_request_each_result_is_true() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_operator_knows_of_it_finds_it() {
+async fn each_known_fact_finds_the_record() {
     let desk = Desk::new().await;
     let (locker, _) = desk.bench.machine();
     let (workflows, _) = desk.machine();

@@ -65,7 +65,7 @@ async fn nothing_new_is_begun_once_it_is_told_to_stop_even_while_it_waits_for_it
 }
 
 #[tokio::test]
-async fn what_a_plan_will_cost_is_what_it_costs() {
+async fn plan_of_tokens_costs_its_estimate() {
     for act in [Act::release(), Act::close(), Act::resolve("by hand".into())] {
         let desk = Desk::new().await;
         let (locker, wire) = desk.bench.machine();

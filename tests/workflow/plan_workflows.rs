@@ -15,7 +15,7 @@ use crate::bench::{Books, Desk, LATER};
 use crate::plan::{Charge, fast, goes_on, in_turn};
 
 #[tokio::test(start_paused = true)]
-async fn whatever_goes_wrong_with_a_step_of_workflows_each_result_is_true() {
+async fn workflow_plan_results_are_true_under_every_fault() {
     let fates =
         [Fate::Lost, Fate::ReplyLost, Fate::Throttled, Fate::Conflict, Fate::ErrorAfter, Fate::Denied];
     for fate in fates {
@@ -70,7 +70,7 @@ async fn whatever_goes_wrong_with_a_step_of_workflows_each_result_is_true() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_plan_of_workflows_will_cost_is_what_it_costs() {
+async fn plan_of_workflows_costs_its_estimate() {
     for act in [Act::retry().step("charge"), Act::skip().step("charge"), Act::retry(), Act::compensate()] {
         let desk = Desk::new().await;
         let code = Charge(Provider::new(), Arc::default());

@@ -197,7 +197,7 @@ async fn killed_anywhere_the_next_run_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_kept_is_looked_at_less_and_less_often() {
+async fn kept_workflow_is_examined_at_growing_intervals() {
     #[derive(Clone)]
     struct Tells;
 

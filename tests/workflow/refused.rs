@@ -129,7 +129,7 @@ async fn an_operator_has_a_refused_step_tried_again() {
 }
 
 #[tokio::test]
-async fn what_asks_again_takes_no_other_way_while_its_transaction_may_still_arrive() {
+async fn ask_again_keeps_its_branch_while_a_transaction_may_arrive() {
     for fault in [Fate::Lost, Fate::ErrorBefore] {
         let desk = Desk::new().await;
         let code = Buy { asks_again: true, ..Buy::new(&desk) };

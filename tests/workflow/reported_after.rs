@@ -147,7 +147,7 @@ impl Workflow for SlowlyFreed {
 }
 
 #[tokio::test]
-async fn what_comes_while_another_step_is_compensated_is_compensated_before_the_end() {
+async fn outcome_during_a_compensation_is_compensated_before_the_end() {
     for key in [None, Some("card/1")] {
         let desk = Desk::new().await;
         let code = SlowlyFreed(Order { key, ..Order::new(&[Reply::Silent]) }, Arc::default());
@@ -204,7 +204,7 @@ impl Clock for Ticking {
 }
 
 #[tokio::test]
-async fn what_comes_after_an_operator_closed_the_workflow_is_shown_and_not_compensated() {
+async fn outcome_after_close_is_listed_and_not_compensated() {
     let desk = Desk::new().await;
     let code = Order::new(&[Reply::Silent]);
     code.run_to_quarantine(&desk, "o/1").await;

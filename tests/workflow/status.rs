@@ -125,7 +125,7 @@ async fn a_workflow_that_fails_for_an_hour_and_is_still_retried_is_failing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_could_not_be_read_is_said() {
+async fn unreadable_records_are_reported_by_status() {
     let desk = Desk::new().await;
     let (locker, wire) = desk.bench.impatient_machine();
     for order in 0..30 {

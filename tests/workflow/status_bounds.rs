@@ -79,7 +79,7 @@ async fn workflows_of_two_names_are_two_groups_though_their_cause_is_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_in_time_needs_nobody_and_is_found_without_a_need() {
+async fn workflow_in_time_has_no_need_and_is_found() {
     let desk = Desk::new().await;
     let (locker, _) = desk.bench.machine();
     let (workflows, _) = desk.machine_with(|_, limits| limits.retry_for = LATER * 72);

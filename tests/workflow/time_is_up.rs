@@ -116,7 +116,7 @@ impl Workflow for Neighbour {
 }
 
 #[tokio::test]
-async fn what_was_done_while_another_blocked_the_thread_is_recorded_and_nothing_new_begins() {
+async fn outcomes_are_recorded_after_a_blocked_thread_and_nothing_begins() {
     let desk = Desk::new().await;
     let (workflows, _) = desk.machine();
     let provider = Provider::new();

@@ -26,7 +26,7 @@ fn reads(workflows: Workflows) -> JoinHandle<Option<Outcome<String>>> {
 }
 
 #[tokio::test]
-async fn who_comes_while_it_runs_gets_its_outcome() {
+async fn caller_during_a_run_receives_its_outcome() {
     let desk = Desk::new().await;
     let code = Order::new(&[Reply::Slow]);
     let first = code.spawned(&desk, "o/1");
@@ -70,7 +70,7 @@ async fn a_wait_ends_with_its_time_or_its_deadline() {
 }
 
 #[tokio::test]
-async fn who_waits_drives_it_once_it_is_due() {
+async fn waiting_caller_drives_the_workflow_when_it_is_due() {
     let desk = Desk::new().await;
     let code = Notes::<u32>(PhantomData);
     // The driver dies before it has recorded its step.
@@ -95,7 +95,7 @@ async fn who_waits_drives_it_once_it_is_due() {
 }
 
 #[tokio::test]
-async fn who_enqueues_may_wait_for_the_completer() {
+async fn enqueue_with_wait_receives_the_outcome_of_the_completer() {
     let desk = Desk::new().await;
     let code = Order::new(&[Reply::Paid]);
     let enqueued = tokio::spawn({
@@ -130,7 +130,7 @@ impl Workflow for Second {
 }
 
 #[tokio::test]
-async fn who_waits_tries_again_what_failed_in_passing() {
+async fn waiting_caller_retries_a_transient_failure() {
     let desk = Desk::new().await;
     let (workflows, _) = desk.machine_with(|_, limits| limits.retry_for = LATER * 24);
     let code = Second::default();
@@ -182,7 +182,7 @@ async fn every_outcome_is_read_by_the_key_alone() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_waited_for_is_said_before_anything_is_sent() {
+async fn invalid_wait_is_refused_before_any_request() {
     let desk = Desk::new().await;
     let (workflows, wire) = desk.machine();
     let code = Order::new(&[Reply::Paid]);

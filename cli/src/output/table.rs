@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_one_line_for_each_row() {
+    fn rows_that_fit_have_one_line_each() {
         let rows = [row("order/7", "no reply"), row("order/8", "")];
         let whole = fitted(Some(HEADER), &rows, None);
         assert_eq!(

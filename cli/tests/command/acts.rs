@@ -122,7 +122,7 @@ fn the_audit_has_the_cause_says_what_it_leaves_out_and_looks_as_far_back_as_it_i
 }
 
 #[test]
-fn what_is_kept_for_ever_does_not_expire() {
+fn answer_retained_forever_does_not_expire() {
     let place = place();
     place.once("days", &["--retain", "3d"], "true");
     place.once("ever", &["--retain", "forever"], "true");

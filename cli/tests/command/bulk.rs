@@ -78,7 +78,7 @@ fn a_plan_is_shown_kept_run_and_gone_on_with() {
 }
 
 #[test]
-fn what_makes_no_sense_is_said_before_anything_is_read() {
+fn contradicting_arguments_are_refused_before_any_read() {
     let place = place();
     hold(&place, 1);
     let reason = ["--reason", "x"];
@@ -118,7 +118,7 @@ fn what_makes_no_sense_is_said_before_anything_is_read() {
 }
 
 #[test]
-fn what_an_operator_has_in_hand_finds_it() {
+fn tenant_text_and_key_find_their_records() {
     let place = place();
     hold(&place, 2);
     place.once("done/1", &[], "echo sent");

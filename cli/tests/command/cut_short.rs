@@ -125,7 +125,7 @@ fn a_command_on_a_terminal_stays_in_the_foreground() {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn what_is_typed_on_a_terminal_reaches_the_command_once() {
+fn interrupt_on_a_terminal_reaches_the_command_once() {
     let place = place();
     let script =
         "trap \"echo x >> typed\" INT; echo x > started; until test -f stop; do sleep 0.05; done; exit 3";

@@ -63,7 +63,7 @@ pub(crate) fn shown(said: &str) -> String {
 }
 
 #[test]
-fn what_is_dead_is_listed_by_cause_and_shown() {
+fn dead_messages_are_listed_by_cause_and_shown() {
     let place = with_five();
     let status = place.run(&["status"]);
     assert_eq!(status.code, 5, "{}", status.said);
@@ -176,7 +176,7 @@ fn a_redrive_waits_for_its_canary_and_says_that_nothing_was_heard() {
 }
 
 #[test]
-fn what_is_exported_can_be_imported_elsewhere_and_twice() {
+fn export_is_imported_into_another_table_once() {
     let place = with_five();
     let exported = place.run(&["dead", "export"]);
     assert_eq!(exported.text().lines().count(), 5, "{}", exported.said);
@@ -219,7 +219,7 @@ fn a_relay_without_routes_says_what_to_name() {
 }
 
 #[test]
-fn what_is_cut_short_says_how_much_there_is() {
+fn listing_that_is_cut_short_is_marked_as_incomplete() {
     let place = with_five();
     for (limit, complete) in [("2", false), ("5", true)] {
         let listed =

@@ -55,7 +55,7 @@ fn a_cause_that_is_given_stands_for_that_of_the_export() {
 }
 
 #[test]
-fn what_is_behind_one_that_is_left_is_left_as_well() {
+fn messages_after_an_unimported_message_of_their_group_stay() {
     let place = place();
     let lines = [line("1", "a", &"x".repeat(400_000)), line("2", "a", "order 2"), line("3", "b", "order 3")];
     let imported = import(&place, &lines, &[]);

@@ -17,7 +17,7 @@ fn of_group(id: &str, group: &str, body: &str) -> Value {
 }
 
 #[test]
-fn what_was_imported_has_what_its_broker_said_and_was_deleted_there() {
+fn imported_message_keeps_its_delivery_and_leaves_its_queue() {
     let place = place();
     let fifo = json!({ "MessageGroupId": "order/7", "SequenceNumber": "1" });
     let standard = json!({ "MessageGroupId": "order/7" });
@@ -88,7 +88,7 @@ fn a_file_is_imported_as_far_as_it_was_told_and_not_at_all_if_a_line_is_wrong() 
 }
 
 #[test]
-fn what_is_behind_one_that_is_left_is_left_as_well() {
+fn messages_after_an_unimported_message_of_their_group_stay() {
     let place = place();
     // Too large to be kept.
     let large = "x".repeat(400_000);
@@ -105,7 +105,7 @@ fn what_is_behind_one_that_is_left_is_left_as_well() {
 }
 
 #[test]
-fn what_was_imported_before_the_queue_could_not_be_read_is_told() {
+fn import_reports_its_count_if_the_queue_fails() {
     let place = place();
     let queue = Queue::start((0..12).map(|number| received(number, &json!({}))).collect());
     queue.kept.lock().expect("no panic").ends_with = Some("QueueDoesNotExist");

@@ -103,7 +103,7 @@ fn each_option_narrows_what_is_meant() {
 }
 
 #[test]
-fn what_is_listed_and_shown_is_private_complete_and_in_order() {
+fn dead_messages_are_listed_in_order_without_their_bodies() {
     let place = place();
     set_aside(&place, "zebra", 0..1, "first");
     set_aside(&place, "packer", 1..3, "second");
@@ -244,7 +244,7 @@ fn a_canary_that_is_dead_again_is_no_success_though_there_is_no_other() {
 
 /// Reads are denied after the first act.
 #[test]
-fn what_failed_is_said_of_each_and_in_the_exit_code() {
+fn failed_acts_are_printed_and_set_the_exit_code() {
     let engine = Embedded::memory().expect("an engine");
     in_runtime(async {
         locker::create_table(&engine.client(), "locks").await.expect("a table");
@@ -298,7 +298,7 @@ fn a_relay_sends_to_the_first_route_that_fits_under_its_source_and_says_what_it_
 
 /// One that code holds, and one that code held when it died.
 #[test]
-fn what_code_holds_is_shown_so() {
+fn message_held_by_code_is_shown_as_held() {
     for (behind, words) in
         [(60, "code decides about it"), (20 * 60, "code did not come back: it may have compensated")]
     {
@@ -321,7 +321,7 @@ fn what_code_holds_is_shown_so() {
 
 /// A list that could not be read is no empty one.
 #[test]
-fn what_cannot_be_listed_is_said_and_is_no_success() {
+fn unreadable_list_is_reported_and_is_no_success() {
     let engine = Embedded::memory().expect("an engine");
     let workflows = Workflows::new(&engine.client(), "workflows").expect("workflows");
     in_runtime(async {

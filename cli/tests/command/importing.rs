@@ -88,7 +88,7 @@ impl Queues {
 
 #[test]
 #[ignore = "needs Moto: run by tests/moto"]
-fn what_a_queue_gave_up_is_kept_in_the_table_and_only_then_deleted_there() {
+fn given_up_message_is_stored_before_its_queue_deletes_it() {
     let (queues, place) = (Queues::new(), place());
     for order in 0..3 {
         queues.send(&queues.orders, order);

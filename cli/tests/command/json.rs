@@ -156,7 +156,7 @@ fn every_verb_prints_one_object() {
 }
 
 #[test]
-fn what_fails_says_why_in_one_object() {
+fn failed_command_prints_its_cause_as_one_object() {
     let place = place();
     for call in CALLS {
         let words = words(call, "0f3a9c51d2");

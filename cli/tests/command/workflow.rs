@@ -5,7 +5,7 @@ use locker_tests::command::Ran;
 use crate::place;
 
 #[test]
-fn which_tables_must_be_clear() {
+fn command_without_a_table_name_exits_with_2() {
     let place = place();
     let bare = |arguments: &[&str]| Ran::of(place.bare(arguments).output().expect("the command runs"));
     let aws = ["--table", "locks", "--endpoint-url", "http://127.0.0.1:9"];

@@ -157,7 +157,7 @@ async fn packed_order_without_a_purchase_is_in_doubt() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_could_not_be_sent_at_once_the_relay_sends_when_the_queue_is_back() {
+async fn relay_sends_unsent_message_when_the_queue_is_back() {
     let (till, queue) = (Till::new().await, Queue::default());
     let endpoint = queue.serve().await;
     let sending = [("PACKING_QUEUE_URL", URL), ("AWS_ENDPOINT_URL_SQS", endpoint.as_str())];
@@ -337,7 +337,7 @@ async fn event_is_given_although_the_packer_stopped_after_packing() {
 
 /// What waits is not begun either without the time that one message takes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_waits_is_not_begun_without_the_time_for_it() {
+async fn waiting_message_is_not_begun_without_enough_time() {
     let (till, broker) = (Till::new().await, Broker::new());
     let client = &till.stack.bench.client;
     let workflows = till.sending_behind(client, &broker, Duration::from_secs(60)).workflows;

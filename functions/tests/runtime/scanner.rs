@@ -84,7 +84,7 @@ async fn a_token_that_cannot_be_read_is_missing_in_the_report_and_in_the_metric(
 /// Lambda kills what outlasts its time, and nobody hears what it has found: each keeps a reserve,
 /// and says that there is more.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_has_only_its_reserve_left_begins_nothing_and_says_so() {
+async fn function_with_only_its_reserve_left_begins_nothing() {
     let till = Till::new().await;
     let month = Duration::from_secs(40 * 24 * 60 * 60);
     let purchases = till.purchases(&till.stack.bench.client, month);

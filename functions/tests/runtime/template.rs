@@ -211,7 +211,7 @@ fn every_route_has_its_authorizer_and_its_throttle() {
 
 /// However busy the API is, what runs on a schedule only runs.
 #[test]
-fn what_runs_on_a_schedule_has_concurrency_of_its_own() {
+fn scheduled_functions_have_reserved_concurrency() {
     let reserved =
         yaml("{ 'Fn::If': [ReservesConcurrency, { Ref: ReservedConcurrency }, { Ref: AWS::NoValue }] }");
     for (name, function) in resources(&template(), "AWS::Serverless::Function") {

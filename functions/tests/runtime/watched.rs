@@ -47,7 +47,7 @@ fn an_alarm_watches_what_every_schedule_missed() {
 
 /// The stack of alarms is told of the resources that its parameters are named after.
 #[test]
-fn what_is_watched_is_what_it_is_called() {
+fn parameters_of_monitoring_refer_to_their_resources() {
     let template = template();
     for (name, value) in
         template["Resources"]["Monitoring"]["Properties"]["Parameters"].as_mapping().expect("parameters")

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_made_was_not_sent() {
+    fn request_that_could_not_be_made_was_not_sent() {
         let error = SdkError::<Refused, HttpResponse>::construction_failure("no credentials");
         assert!(matches!(failed(&error), Sent::Later(_)));
         let silence = SdkError::<Refused, HttpResponse>::timeout_error("no reply");

@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_by_ids_is_alike() {
+    fn causes_that_differ_by_ids_are_alike() {
         for (one, other) in [
             ("order 7781 of bob@example.com: HTTP 503", "order 7790 of eve@example.com: HTTP 503"),
             ("no reply to ch_1a2b3c within 5s", "no reply to ch_9z8y7x within 5s"),
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_by_more_is_not() {
+    fn causes_that_differ_by_words_are_not_alike() {
         for (one, other) in [
             ("HTTP 503", "HTTP 400"),
             ("POST /charges: no reply", "POST /refunds: no reply"),
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_code_is_text() {
+    fn brackets_without_a_code_are_text() {
         for cause in ["[1,2]", "[", "[a b] c", "[]"] {
             assert!(!alike(cause).ends_with("a b]") && code_of(cause).is_none(), "{cause}");
         }

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_done_and_frees_nothing_of_an_attempt_before() {
+    fn set_disposition_is_applied_and_frees_no_earlier_attempt() {
         let same = |disposition| match disposition {
             Store | Stream => Ending::Store,
             Hold => Ending::Hold,

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_key_is_refused() {
+    fn header_without_exactly_one_key_is_refused() {
         let long = "k".repeat(256);
         for (values, error) in [
             (vec![&b"a"[..], b"b"], InvalidHeader::Several),

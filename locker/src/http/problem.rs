@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_have_been_processed_is_not_to_be_sent_under_a_new_key() {
+    fn problem_of_a_possible_effect_forbids_a_new_key() {
         for problem in all() {
             let (status, name, _, transient) = problem.parts();
             // A failure that is the answer may be followed by another request.

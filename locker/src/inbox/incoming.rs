@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_relay_sends_is_read_as_it_was() {
+    fn event_of_a_relay_is_read_unchanged() {
         let event = r#"{"specversion":"1.0","id":"a.0","source":"/orders","type":"order.placed","subject":"order/7",
             "time":"2026-11-23T08:00:00.000Z","datacontenttype":"application/json","sequence":"0017","traceparent":"00-1-2-01",
             "tenantid":"t\u0037","count":1,"whole":true,"none":null,"dataschema":"/s","data":{"cents": 100}}"#;
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_event_says_so_without_its_content() {
+    fn invalid_event_is_refused_without_its_content() {
         let event = |change: &str| {
             format!(r#"{{"specversion":"1.0","id":"a","source":"/o","type":"t",{change}"data":1}}"#)
         };

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_a_record_has_neither_its_handle_nor_its_body_twice() {
+    fn stored_record_contains_neither_its_handle_nor_its_body_twice() {
         let mut record =
             json!({ "messageId": "a", "eventSourceARN": FIFO, "attributes": { "MessageGroupId": "7" } });
         let kept = record.clone();

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_final_is_not_tried_again() {
+    fn final_outcome_is_not_retried_by_lambda() {
         for (class, retried) in [
             (Class::Transient, true),
             (Class::InDoubt, true),

@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stops_a_step_of_a_compensation_says_what_becomes_of_the_compensation() {
+    fn stop_in_a_compensation_has_the_class_of_its_step() {
         let step = || "refund".to_owned();
         let failed = || StepFailure::of(Some("refund"), Class::Permanent, &"no");
         let later = StopKind::Later {
@@ -544,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failure_says_of_itself_is_stored_with_it() {
+    fn text_of_a_failure_is_stored_with_its_json() {
         let failure = StepFailure::classified("charge", &Refused(51));
         let read = StepFailure::from_stored(&failure.to_stored().unwrap()).unwrap();
         assert_eq!((read.cause(), read.json()), ("refused with 51", "51"));

@@ -64,7 +64,7 @@ impl Subject for Accepts {
 }
 
 #[test]
-fn what_goes_on_after_the_answer_is_swept() {
+fn work_after_the_answer_is_swept() {
     let known: Plan = "c1=DiesAfter".parse().unwrap();
     let by_hand = Sweep::new(|| Accepts).over(vec![known]);
     assert!(!by_hand.found().is_empty(), "the program is wrong, and one fault shows it");

@@ -110,7 +110,7 @@ impl Subject for Lost {
 }
 
 #[test]
-fn what_is_found_by_chance_is_shown_without_the_faults_that_do_not_matter() {
+fn random_finding_is_shown_without_faults_that_do_not_matter() {
     // Only plans by chance are looked at: those with one fault come first otherwise.
     let sweep = Sweep::new(|| Lost).random(300, 5);
     let one_fault = sweep.run();
@@ -146,7 +146,7 @@ fn the_names_of_faults_are_said_and_their_case_does_not_matter() {
 
 /// A call that is late arrives while its provider still knows the key.
 #[test]
-fn what_is_late_arrives_before_a_provider_forgets() {
+fn late_call_arrives_while_the_provider_recognises_its_key() {
     struct Stuck;
     impl Subject for Stuck {
         async fn prepare(&self, world: &World) {

@@ -85,7 +85,7 @@ fn one_that_is_suspended_wakes_when_others_have_gone_on() {
 }
 
 #[test]
-fn what_is_late_arrives_in_the_end_or_soon() {
+fn late_request_arrives_at_the_end_or_soon() {
     let in_the_end = played("c1=Late");
     let late = line(&in_the_end, "late: charge").expect("it arrives");
     assert!(line(&in_the_end, "client comes again") < Some(late), "{in_the_end}");

@@ -44,7 +44,7 @@ impl Subject for Odd {
 }
 
 #[test]
-fn what_proves_nothing_and_answers_that_do_not_stay_are_wrong() {
+fn sweep_without_requests_or_stable_answers_is_wrong() {
     for (asks, says) in [
         (Asks::Nothing, "nothing was asked of DynamoDB"),
         (Asks::WithoutAnAnswer, "there is no final answer"),

@@ -38,7 +38,7 @@ async fn an_effect_in_doubt_is_not_made_again_by_the_next_delivery() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_operator_decided_holds_for_a_copy_that_comes_later() {
+async fn operators_decision_holds_for_a_later_copy() {
     for delivery in both() {
         for (decision, handled, archived) in [("discard", 0, 0), ("archive", 0, 1), ("redrive", 1, 0)] {
             let post = Post::new().await;
@@ -89,7 +89,7 @@ async fn one_is_kept_once_however_many_of_its_group_were_kept_since() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_set_aside_is_remembered_for_as_long_as_the_window() {
+async fn discarded_dead_letter_is_remembered_for_the_window() {
     let post = Post::new().await;
     let (workflows, _) = post.desk.machine();
     let consumer = workflows.inbox("packer").unwrap().window(MINUTE * 60).consumer();
@@ -159,7 +159,7 @@ async fn a_handler_that_panics_makes_its_own_message_dead_and_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_still_dead_is_known_for_longer_than_the_window() {
+async fn dead_letter_is_remembered_beyond_the_window() {
     for delivery in both() {
         let post = Post::new().await;
         let (workflows, _) = post.desk.machine();

@@ -110,7 +110,7 @@ pub(crate) async fn in_state(workflows: &Workflows, state: MessageState) -> Vec<
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_is_dead_with_all_that_is_known_and_holds_up_its_group_only() {
+async fn refused_message_is_dead_with_its_facts_blocking_its_group() {
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
     let warehouse = Warehouse::refusing(&["a/1"]);

@@ -16,7 +16,7 @@ use crate::post::{MINUTE, Post};
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 #[tokio::test(start_paused = true)]
-async fn whatever_pause_a_handler_asks_for_a_message_waits_for_eleven_hours_at_most() {
+async fn pause_of_a_handler_is_at_most_eleven_hours() {
     for pause in [HOUR * 13, YEAR * 10, YEAR * 9000, Duration::MAX] {
         let post = Post::new().await;
         let (consumer, workflows, _) = consumer(&post);
@@ -64,7 +64,7 @@ async fn queue_that_does_not_answer_keeps_a_batch_waiting_for_two_seconds_only()
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_behind_a_message_that_a_clock_ahead_set_aside_does_not_wait_for_that_clock() {
+async fn later_messages_do_not_wait_for_a_fast_clock() {
     let post = Post::new().await;
     let (right, workflows, _) = consumer(&post);
     let ahead = TestClock::at(post.desk.bench.clock.now() + TimeDelta::hours(12));

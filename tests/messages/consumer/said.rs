@@ -90,7 +90,7 @@ async fn an_attempt_whose_handler_never_began_is_not_said_to_be_a_handler_that_e
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_discarded_meanwhile_is_not_said_to_be_kept() {
+async fn message_discarded_during_dead_lettering_is_not_reported_as_kept() {
     let post = Post::new().await;
     let (one, workflows, _) = consumer(&post);
     let (other, ..) = consumer(&post);
@@ -108,7 +108,7 @@ async fn what_was_discarded_meanwhile_is_not_said_to_be_kept() {
 
 /// In its queue and in the table.
 #[tokio::test(start_paused = true)]
-async fn what_an_inbox_may_have_taken_is_in_doubt_when_it_is_given_up() {
+async fn message_that_may_be_processed_is_dead_as_in_doubt() {
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
     let (machine, wire) = post.desk.machine();
@@ -185,7 +185,7 @@ async fn a_run_that_lost_its_message_handles_none_behind_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_may_be_set_aside_is_not_said_not_to_be() {
+async fn possible_dead_letter_is_not_reported_as_not_stored() {
     let post = Post::new().await;
     let (consumer, workflows, wire) = consumer(&post);
     for _ in 0..10 {

@@ -79,7 +79,7 @@ async fn a_message_that_is_set_aside_twice_is_counted_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_waits_behind_one_that_fails_is_not_read_and_follows_it_in_its_order() {
+async fn messages_after_a_failing_message_keep_order_without_reads() {
     const COUNT: usize = 120;
     let post = Post::new().await;
     let (consumer, workflows, wire) = consumer(&post);

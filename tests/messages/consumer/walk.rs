@@ -114,7 +114,7 @@ async fn walk(seed: u64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_queues_and_operators_do_each_group_is_handled_in_its_order_and_once() {
+async fn each_group_is_processed_once_in_order_under_random_acts() {
     for seed in 0..20 {
         walk(seed).await;
     }

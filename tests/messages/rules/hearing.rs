@@ -16,7 +16,7 @@ use super::ada;
 // ---- the inbox
 
 #[tokio::test(start_paused = true)]
-async fn what_is_in_no_order_or_fits_in_no_transaction_is_invalid_for_ever() {
+async fn message_without_order_or_of_excess_size_is_permanently_invalid() {
     let post = Post::new().await;
     let (workflows, _) = post.desk.machine();
     let inbox = workflows.inbox("packer").unwrap();
@@ -124,7 +124,7 @@ async fn a_consumer_handles_its_own_messages_only() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_imported_is_behind_what_was_kept_before_whatever_the_clocks_say() {
+async fn imported_message_is_queued_after_stored_messages_despite_clocks() {
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
     let warehouse = Warehouse::default();
@@ -214,7 +214,7 @@ async fn one_of_two_imports_at_once_says_that_it_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_older_than_the_window_is_too_old_from_its_end_on() {
+async fn message_is_too_old_from_the_end_of_the_window() {
     let post = Post::new().await;
     let (workflows, _) = post.desk.machine();
     let inbox = workflows.inbox("packer").unwrap();
@@ -231,7 +231,7 @@ async fn what_is_older_than_the_window_is_too_old_from_its_end_on() {
 
 /// The clock of the one who remembers may be behind by as much.
 #[tokio::test(start_paused = true)]
-async fn what_was_set_aside_is_remembered_for_longer_than_the_window_by_what_clocks_may_differ() {
+async fn dead_letter_is_remembered_for_the_window_plus_clock_skew() {
     let post = Post::new().await;
     let (workflows, _) = post.desk.machine();
     let consumer = workflows.inbox("packer").unwrap().window(MINUTE * 60).consumer();

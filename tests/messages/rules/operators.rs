@@ -58,7 +58,7 @@ async fn an_act_that_is_refused_after_a_lost_request_is_unknown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_code_archived_is_nobodys_at_once() {
+async fn message_archived_by_code_is_not_held() {
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
     consumer.dead_letter(&delivery("a/1"), Class::Permanent, "no").await.unwrap();

@@ -32,7 +32,7 @@ fn gauge(snapshotter: &Snapshotter, name: &str) -> Option<f64> {
 // ---- the relay
 
 #[tokio::test(start_paused = true)]
-async fn what_was_sent_and_what_died_is_counted_whoever_sent_it() {
+async fn sent_and_dead_messages_are_counted_for_each_sender() {
     let recorder = DebuggingRecorder::new();
     let snapshotter = recorder.snapshotter();
     let _recording = ::metrics::set_default_local_recorder(&recorder);
@@ -103,7 +103,7 @@ async fn a_run_that_saw_not_all_is_written_down_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_relay_or_a_consumer_cannot_list_read_or_write_is_said() {
+async fn failed_requests_of_relay_and_consumer_are_reported() {
     // The second page of what is due.
     let post = Post::new().await;
     commit(&post, (0..120).map(|n| ("told".to_owned(), format!("order/{n}")))).await;

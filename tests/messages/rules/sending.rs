@@ -221,7 +221,7 @@ async fn each_bound_of_a_message_is_where_it_is_said_to_be() {
 
 /// One process, whose clock is set back, and two, whose clocks differ.
 #[tokio::test(start_paused = true)]
-async fn what_is_told_later_has_a_greater_sequence_whatever_the_clocks_say() {
+async fn later_message_has_a_greater_sequence_despite_clocks() {
     let post = Post::new().await;
     let (workflows, _) = post.desk.machine();
     let outbox = workflows.outbox();

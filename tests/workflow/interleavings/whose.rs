@@ -44,7 +44,7 @@ async fn a_dies(desk: &Desk, script: &Script) {
 }
 
 #[tokio::test]
-async fn what_another_workflow_charged_meanwhile_is_not_refunded() {
+async fn charge_of_another_workflow_is_not_refunded() {
     let desk = Desk::new().await;
     let script = first_call_hangs();
     a_dies(&desk, &script).await;
@@ -215,7 +215,7 @@ impl Workflow for Mixed {
 }
 
 #[tokio::test]
-async fn whoever_takes_a_step_over_without_a_compensation_leaves_it_to_the_one_that_has_it() {
+async fn takeover_without_compensation_leaves_it_to_the_other_workflow() {
     let desk = Desk::new().await;
     let code = Mixed(Books::default(), Arc::new(Semaphore::new(0)));
     let dies = tokio::spawn({

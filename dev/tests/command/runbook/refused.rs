@@ -65,7 +65,7 @@ fn bring_about(place: &Place, row: &str, processes: &mut Vec<Child>) -> (&'stati
 
 #[test]
 #[cfg(target_os = "linux")]
-fn what_the_verbs_refuse() {
+fn refused_verbs_follow_the_table_of_the_chapter() {
     const RESULT: &str = r#"{"exit":0,"stdout":"right"}"#;
 
     let section = Section::read("operating.md", "What the verbs refuse");

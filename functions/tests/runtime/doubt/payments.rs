@@ -51,7 +51,7 @@ async fn a_redirected_charge_is_not_sent_a_second_time() {
 }
 
 #[tokio::test]
-async fn what_a_proxy_answers_after_it_lost_the_provider_is_in_doubt() {
+async fn proxy_error_after_a_lost_provider_is_in_doubt() {
     for status in ["502 Bad Gateway", "503 Service Unavailable", "504 Gateway Timeout"] {
         // The provider charged, and its proxy did not hear of it.
         let provider = Wire::new(|asked| {

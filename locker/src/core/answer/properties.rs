@@ -83,7 +83,7 @@ fn an_answer_nested_too_deep_to_be_read_is_not_stored() {
 
 proptest! {
     #[test]
-    fn what_is_too_deep_is_what_serde_cannot_read(texts in vec(r#"[\[\]{}"\\a]{0,6}"#, 120..135), objects: bool) {
+    fn json_is_too_deep_if_serde_cannot_read_it(texts in vec(r#"[\[\]{}"\\a]{0,6}"#, 120..135), objects: bool) {
         let nested = texts.iter().fold(Value::Null, |inner, text| match objects {
             true => serde_json::json!({ text: inner }),
             false => serde_json::json!([text, inner, text]),

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_message_is_said() {
+    fn invalid_message_is_refused_with_its_cause() {
         check("order/placed", "order 7", "{}").unwrap();
         let said =
             |topic: &str, subject: &str, body: &str| check(topic, subject, body).unwrap_err().to_string();

@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_says_why_a_message_is_not_taken() {
+    fn stored_receipt_decides_why_a_message_is_not_processed() {
         let found = |id: &str, number: Option<u64>| Some(Found { id: id.to_owned(), number });
         let each = Kept::Each { expires: DateTime::UNIX_EPOCH };
         let latest = Kept::Latest { number: 5 };

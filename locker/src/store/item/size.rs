@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_operator_adds_is_counted() {
+    fn operators_texts_count_towards_the_size() {
         let token = token();
         let size = |operator| TokenSize {
             key: token.key.as_str(),

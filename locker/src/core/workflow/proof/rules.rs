@@ -290,7 +290,7 @@ fn steps_of_a_compensation_are_no_steps_of_the_workflow() {
 }
 
 #[test]
-fn what_is_owed_follows_the_state_of_the_step() {
+fn owed_compensation_follows_the_state_of_the_step() {
     use StepState::{Cancelled, Compensated, Completed, Failed, Freed, Held, Late, Started, Withdrawn};
     let owed = |state, first, now| compensation::owed(&in_state(state), "run-1", 1, first, at(now), SKEW);
     for state in [Compensated, Freed, Withdrawn, Failed] {
