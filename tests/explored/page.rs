@@ -102,17 +102,19 @@ fn scenes(page: &mut String, patches: &[Patch], of_workflows: bool) {
 const INTRODUCTION: &str = "\
 # Broken rules
 
-Each row is a rule of the library. The patch of the same name in `tests/mutants` breaks the rule. The
-last columns name the plan of faults, the scene or the test that must fail when the patch is applied.
+Each row is a rule of the library. The patch of the same name in `tests/mutants` breaks the rule.
+The last columns name the plan of faults, the scene or the test that must fail when the patch is
+applied.
 
-`tests/mutants/play` applies each patch to a copy of the tree, builds the copy, and requires the failure:
+`tests/mutants/play` applies each patch to a copy of the tree, builds the copy, and requires the
+failure:
 
 - `tests/mutants/play --only NAME` plays one patch.
 - `tests/mutants/play --all` plays all patches. CI plays the patches of changed files (`--changed`).
 
-`cargo test --test explored` checks the headers and applies each patch without a build. It also plays
-each plan on the library as it is, and compares this page with the headers (`UPDATE_DOCS=1` writes
-the page).
+`cargo test --test explored` checks the headers and applies each patch without a build. It also
+plays each plan on the library as it is, and compares this page with the headers (`UPDATE_DOCS=1`
+writes the page).
 
 ## Tokens
 
@@ -153,8 +155,8 @@ const WORKFLOW_SCENES_INTRODUCTION: &str = "
 const TESTS_INTRODUCTION: &str = "
 ## Tests
 
-A test of its own shows each of these rules. The binary `locker` contains the unit tests and proofs of
-the library.
+A test of its own shows each of these rules. The binary `locker` contains the unit tests and proofs
+of the library.
 
 | rule | broken | test binary | test | patch |
 |---|---|---|---|---|

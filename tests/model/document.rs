@@ -72,31 +72,37 @@ fn render(table: &Table) -> String {
 const INTRODUCTION: &str = "\
 # The states of a token
 
-A test generates this page from what the library does: each action in each state, on a real engine
-(`UPDATE_DOCS=1 cargo test -p locker-tests --test model`). The test fails when the page and the library differ.
+A test generates this page from the library: each action in each state, on a real engine
+(`UPDATE_DOCS=1 cargo test -p locker-tests --test model`). The test fails when the page and the
+library differ.
 
-A cell shows the outcome that the caller gets and, after the arrow, the new state of the token; without an arrow the state
-does not change. `·` cannot occur, `=` changes nothing.
+A cell shows the outcome that the caller gets and, after the arrow, the new state of the token;
+without an arrow the state does not change. `·` cannot occur, `=` changes nothing.
 
 ";
 
 const AFTERWORD: &str = "
 
-- *Owner*: its attempt is in the record. *Late owner*: began the token once; since then another attempt took it over, and
-  brought it to the state of the column.
-- *Overdue* is past the expected completion and the allowance for clock skew (`Settings::max_clock_skew`); *expired* is completed
-  and past its `ttl` and that allowance. Between the expected completion and the end of the allowance a token is listed and cannot
-  be taken over.
-- *In doubt*: its owner ended without knowing whether the work happened, before the expected completion. It is listed at once, and
-  can be taken over only when it would have been without the doubt; from then on it counts as overdue.
-- *Refused*: the verb is not for this state, and nothing was written. `correct` is for answers that an operator gave, which have
-  no column of their own.
-- *Taking over* is a choice of the caller (`BeginBuilder::take_over_after`); here with a grace of zero.
+- *Owner*: its attempt is in the record. *Late owner*: began the token once; since then another
+  attempt took it over, and brought it to the state of the column.
+- *Overdue* is past the expected completion and the allowance for clock skew
+  (`Settings::max_clock_skew`); *expired* is completed and past its `ttl` and that allowance.
+  Between the expected completion and the end of the allowance a token is listed and cannot be taken
+  over.
+- *In doubt*: its owner ended without knowing whether the work happened, before the expected
+  completion. It is listed at once, and can be taken over only when it would have been without the
+  doubt; from then on it counts as overdue.
+- *Refused*: the verb is not for this state, and nothing was written. `correct` is for answers that
+  an operator gave, which have no separate column.
+- *Taking over* is a choice of the caller (`BeginBuilder::take_over_after`); here with a grace of
+  zero.
 
-The same test explores everything that three actors, an operator, time, and DynamoDB's TTL can do according to this table, with
-crashes between any two steps, and checks every reachable state: at most one effect for a token without takeovers; the same
-answer for every caller that gets one; no caller that got *done* with an answer other than the stored one; nothing unfinished
-that has neither an owner at work nor a listing once it is overdue. For requests in flight, see the [explorer](reliability.md).
+The same test explores everything that three actors, an operator, time, and DynamoDB's TTL can do
+according to this table, with crashes between any two steps, and checks every reachable state: at
+most one effect for a token without takeovers; the same answer for every caller that gets one; no
+caller that got *done* with an answer other than the stored one; nothing unfinished that has neither
+an owner at work nor a listing once it is overdue. For requests in flight, see the
+[explorer](reliability.md).
 ";
 
 const fn name(state: Condition) -> &'static str {

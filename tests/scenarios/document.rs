@@ -24,7 +24,7 @@ pub(super) fn compare() {
 fn render() -> String {
     let mut page = INTRODUCTION.to_owned();
     for (title, about, file, paths) in SCENARIOS {
-        write!(page, "\n## {title}\n\n{about} [The code](../../tests/scenarios/{file}).\n")
+        write!(page, "\n## {title}\n\n{about}\n[The code](../../tests/scenarios/{file}).\n")
             .expect("a string");
         for (case, path) in paths {
             write!(page, "\n{path}\n\n```text\n{}```\n", diagram(case)).expect("a string");
@@ -111,14 +111,17 @@ fn answer(played: &Played) -> String {
 const INTRODUCTION: &str = "\
 # Seven scenarios
 
-Seven example workflows to copy, each with a provider that records what it does. A test generates this page from what the code
-does (`UPDATE_DOCS=1 cargo test -p locker-tests --test scenarios`), and fails when the page and the code differ.
+Seven example workflows to copy. Each has a provider that records its effects. A test generates this
+page from the requests of the code, and fails if the page and the code differ
+(`UPDATE_DOCS=1 cargo test -p locker-tests --test scenarios`).
 
-Each line is a request. `driver ──▶` goes to DynamoDB: `header` is the workflow, `step/…` the recovery point of a step,
-`compensation/…` that of its compensation, `cause` the cause of a failed run; the rest are rows and messages of the scenario. `provider ◀──` goes
-outside. The last word of a line is measured: **how the workflow ends if its driver dies right after this request** and the completers take over.
+Each line is a request. `driver ──▶` goes to DynamoDB: `header` is the workflow, `step/…` the record
+of a step, `compensation/…` the record of its compensation, `cause` the cause of a failed run. All
+other items are rows and messages of the scenario. `provider ◀──` is a call to another service. The
+last word of a line is measured: **the end of the workflow if its driver dies right after this
+request** and completers resume it.
 
-What a crash means depends on the kind of step:
+The result of a crash depends on the kind of step:
 
 | step | the driver dies before the record | because |
 |---|---|---|
@@ -128,9 +131,11 @@ What a crash means depends on the kind of step:
 | `once` with neither | quarantined: an operator checks the provider's records | the same |
 | `atomic` | all of it happened, or nothing | rows, messages and record are one transaction |
 
-The same scenarios are played with every fault at every request, with an operator who cancels before each request, with a driver
-that is suspended at each while others continue, with two callers at once, and with several random faults; and with real
-processes that are killed. After each play the provider's records, the broker's and the receiver's are compared with the rows and with the caller's answer.
+The same scenarios are played with every fault at every request, with several random faults, with an
+operator who cancels before each request, with two callers at once, and with a driver that is
+suspended at each request while others continue. They also run in real processes that are killed.
+After each play, the records of the provider, the broker and the receiver are compared with the rows
+and with the answer of the caller.
 ";
 
 type Scenario = (&'static str, &'static str, &'static str, [(Case, &'static str); 2]);
@@ -138,10 +143,12 @@ type Scenario = (&'static str, &'static str, &'static str, [(Case, &'static str)
 const SCENARIOS: [Scenario; 7] = [
     (
         "Contract funding",
-        "An account at a bank is opened once for a contract, whichever workflow asks; after a refusal, the bank is asked again under the \
-next version of the key. Each funding makes pending entries, marks the row released and tells the holder, and posts the entries. If the \
-workflow fails, pending entries are archived and the holder is told that the release is taken back: that message is not the workflow's, so \
-both have a number, and the receiver takes no older one after a newer one.",
+        "An account at a bank is opened once for a contract, by any of its workflows. After a refusal, the
+bank is asked again under the next version of the key. Each funding makes pending entries, marks the
+row as released, sends a message to the holder, and posts the entries. If the workflow fails,
+pending entries are archived, and a second message to the holder takes the release back. This
+message is not the workflow's, so both have a number. The receiver processes no older message after
+a newer message.",
         "funding.rs",
         [
             (Case::FundingPaid, "Two fundings."),
@@ -150,9 +157,9 @@ both have a number, and the receiver takes no older one after a newer one.",
     ),
     (
         "Purchase",
-        "One transaction places the order and takes the stock, the card is charged under a key that the provider recognises for a day, \
-and another transaction finishes the order and commits the message to the packers. If no stock is left, that is the answer, and \
-nothing is charged.",
+        "One transaction places the order and takes the stock. The card is charged under a key that the
+provider recognises for a day. Another transaction finishes the order and commits the message to the
+packers. If no stock is left, the workflow returns this answer and charges nothing.",
         "purchase.rs",
         [
             (Case::PurchaseBought, "Bought."),
@@ -161,9 +168,10 @@ nothing is charged.",
     ),
     (
         "Seat reservation",
-        "The wallet recognises no keys, but reports what it did, and the house is told of each seat that is sold. A charge that is not found may still arrive, so it is not sent again: \
-after some attempts an operator investigates, or has the workflow compensated. If the driver that sent the charge reports it after \
-that, it is refunded once.",
+        "The wallet recognises no keys, but reports its charges. The house receives a message about each sold
+seat. A charge that is not found may still arrive, so it is not sent again. After some attempts an
+operator investigates, or has the workflow compensated. If the driver that sent the charge reports
+it after that, it is refunded once.",
         "seats.rs",
         [
             (Case::SeatsSold, "Sold."),
@@ -172,37 +180,39 @@ that, it is refunded once.",
     ),
     (
         "Shipment",
-        "The address is checked, labels are printed under a key that the carrier recognises, and invoice, order, tracking and messages are \
-one transaction. Every retry of the request gets the same answer; a different request under its key is a mismatch.",
+        "The address is checked, and labels are printed under a key that the carrier recognises. Invoice,
+order, tracking and messages are one transaction. Every retry of the request receives the same
+answer. A different request under its key is a mismatch.",
         "shipment.rs",
         [
             (Case::ShipmentSent, "Sent."),
-            (Case::ShipmentClosed, "The order was closed meanwhile, so the labels are voided."),
+            (Case::ShipmentClosed, "The order was closed during the run, so the labels are voided."),
         ],
     ),
     (
         "Order",
-        "One charge at a provider that recognises no keys and has no query: at most once, and an operator decides where the outcome is \
-unknown. Whoever ships the order is told of a charge, and of nothing else.",
+        "One charge at a provider that recognises no keys and has no query: it happens at most once, and an
+operator decides if its outcome is unknown. The shipper receives a message only about a charge.",
         "order.rs",
         [(Case::OrderCharged, "Charged."), (Case::OrderDeclined, "Declined.")],
     ),
     (
         "Room",
-        "A room is held, and the workflow waits for the deposit: the bank's webhook gives the event. If no deposit comes within an hour, \
-the room is free again an hour later. If the deposit comes, the room is booked after a day, in which the guest may withdraw. A deposit \
-that comes too late is returned once. The requests of the webhook are shown as requests of a driver.",
+        "A room is held, and the workflow waits for the deposit: the bank's webhook signals the event. If no
+deposit arrives within an hour, the room is free again an hour later. If the deposit arrives, the
+room is booked after a day, in which the guest may withdraw. A deposit that arrives too late is
+returned once. The requests of the webhook are shown as requests of a driver.",
         "room.rs",
         [
-            (Case::RoomBooked, "The deposit comes in time, and the webhook comes again."),
-            (Case::RoomUnpaid, "The deposit comes after the time of the wait, and is returned."),
+            (Case::RoomBooked, "The deposit arrives in time, and the webhook is sent twice."),
+            (Case::RoomUnpaid, "The deposit arrives after the time of the wait, and is returned."),
         ],
     ),
     (
         "Payouts",
-        "The payments of a batch are the items of a map, two at a time, each under a key that the bank recognises for a day. After a \
-batch the workflow continues as the next version of its key. If a payment is refused, the workflow takes back the other payments of \
-its batch.",
+        "The payments of a batch are the items of a map, two at a time. Each has a key that the bank
+recognises for a day. After a batch the workflow continues as the next version of its key. If a
+payment is refused, the workflow takes back the other payments of its batch.",
         "payouts.rs",
         [
             (Case::PayoutsPaid, "Three payments in two batches."),

@@ -9,61 +9,80 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/evidence/state-
 const BEGINS: &str = "# The states of a workflow, its steps and its messages\n";
 
 const INTRODUCTION: &str = "
-A test generates this half from the transitions themselves (`UPDATE_DOCS=1 cargo test -p lock-token --lib proof`), each event
-in each state. `·` means that the event is refused there; after the arrow is the new state, and `=` writes the same state again. A
+A test generates this half from the transitions themselves
+(`UPDATE_DOCS=1 cargo test -p lock-token --lib proof`), each event in each state. `·` means that the
+event is refused there; after the arrow is the new state, and `=` writes the same state again. A
 word without an arrow is the answer to the code or the caller, and nothing is written.
 
 ";
 
 const STEP: &str = "
-- *Started* may be running; *in doubt* is the same past its due time and the allowance for clock skew. *Withdrawn*: surely nothing was
-  done; *freed*: by an operator, under the same version of its key or the next.
-- A *holder* is the attempt that started the step. Whatever shuts it out changes the attempt or the state.
-- *Compensation owes*: what a compensating workflow does to a step in this state.
+- *Started* may be running; *in doubt* is the same past its due time and the allowance for clock
+  skew. *Withdrawn*: surely nothing was done; *freed*: by an operator, under the same version of its
+  key or the next.
+- A *holder* is the attempt that started the step. Whatever shuts it out changes the attempt or the
+  state.
+- *Compensation owes*: the act of a compensating workflow on a step in this state.
 ";
 
 const REPORT: &str = "
-- A *report* is an outcome of another attempt than the recorded one, or from outside. Step and workflow are written in one transaction.
-- An arrow is a write of the step. The workflow is due, unless a driver has it or it is quarantined for something else.
-- ***Late* next to it**: the outcome gets a record of its own and is compensated. ***Twice***: so does a second result, and the workflow
-  is quarantined. The same report again is *known*.
-- Results are compared as canonical JSON: the order of members makes no difference, the text of a number does.
-- *Known* and all other words write nothing. One exception: a workflow that is quarantined for the step is due. An equal outcome never
-  changes a workflow that ended.
+- A *report* is an outcome of another attempt than the recorded one, or from outside. Step and
+  workflow are written in one transaction.
+- An arrow is a write of the step. The workflow is due, unless a driver has it or it is quarantined
+  for something else.
+- ***Late* next to it**: the outcome gets a separate record and is compensated. ***Twice***: so does
+  a second result, and the workflow is quarantined. The same report again is *known*.
+- Results are compared as canonical JSON: the order of members makes no difference, the text of a
+  number does.
+- *Known* and all other words write nothing. One exception: a workflow that is quarantined for the
+  step is due. An equal outcome never changes a workflow that ended.
 ";
 
 const EVENT: &str = "
-- A signal writes the event and the workflow in one transaction. It does not look at the clock: the record decides.
-- *Late* is listed until it is *handled*. If the wait declared a compensation, the compensation runs once.
+- A signal writes the event and the workflow in one transaction. It does not look at the clock: the
+  record decides.
+- *Late* is listed until it is *handled*. If the wait declared a compensation, the compensation runs
+  once.
 - ***Late* next to it**: another event under the name is listed, and has no compensation.
-- A signal of an operator is the one of a sender, of a workflow and an event that are as they were shown, with an audit record. An operator
-  does not skip an event whose compensation a driver may be running.
-- *Waits*, *its value*, *no value*: the answer to the code. *Taken* depends on the attempt of the driver, too.
+- A signal of an operator is the one of a sender, of a workflow and an event that are as they were
+  shown, with an audit record. An operator does not skip an event whose compensation a driver may be
+  running.
+- *Waits*, *its value*, *no value*: the answer to the code. *Taken* also depends on the attempt of
+  the driver.
 ";
 
 const HEADER: &str = "
-- *Driven*: a driver has it and is not overdue. *Waiting*: for its next run. *Closed*: ended by an operator as it was.
-- *Late*: a step happened that should not stand. *Settled*: a step in doubt has its outcome, for which the workflow may wait.
-- *Ended, late event due*: the outcome stands, and the compensation of a late event is due. *Not read*: since the query of the driver.
-- A *stale* driver, operator or reaper acts on an attempt or a revision that is no longer the stored one.
+- *Driven*: a driver has it and is not overdue. *Waiting*: for its next run. *Closed*: ended by an
+  operator as it was.
+- *Late*: a step happened that should not stand. *Settled*: a step in doubt has its outcome, for
+  which the workflow may wait.
+- *Ended, late event due*: the outcome stands, and the compensation of a late event is due. *Not
+  read*: since the query of the driver.
+- A *stale* driver, operator or reaper acts on an attempt or a revision that is no longer the stored
+  one.
 ";
 
 const ENDING: &str = "
-- A row is the state of one branch of the code, a column is how the code returned. With several branches, the graver one decides, in the
-  order: nothing is written, quarantine, fail, retry, wait. A failure waits while an effect is at work or in doubt.
-- *Retry* and *wait* wake at the earliest time of all branches; a retry waits at least for the backoff. If the attempts are exhausted, the
-  workflow is quarantined, or fails if its type compensates then.
-- Another test checks every pair of branches with every way to return: no pair ends a workflow with an unknown effect, and the order of the
-  branches does not matter.
+- A row is the state of one branch of the code, a column is how the code returned. With several
+  branches, the graver one decides, in the order: nothing is written, quarantine, fail, retry, wait.
+  A failure waits while an effect is at work or in doubt.
+- *Retry* and *wait* wake at the earliest time of all branches; a retry waits at least for the
+  backoff. If the attempts are exhausted, the workflow is quarantined, or fails if its type
+  compensates then.
+- Another test checks every pair of branches with every way to return: no pair ends a workflow with
+  an unknown effect, and the order of the branches does not matter.
 ";
 
 const MESSAGE: &str = "
-- *Unsent*: it is to be sent; *waiting*: it was received, and its consumer is to handle it. One that is sent or handled is deleted, if it is the one that was taken.
-- *Taken*: by a relay or a consumer, which has it, and those of its subject behind it, until its lease ends.
-- A message that is dead holds up those of its subject behind it; an archived one holds up nothing.
-- Another test walks a subject with the process that committed it, two relays, a broker, an operator, time and late requests through these
-  transitions: no message is lost, and none comes before an earlier one of its subject unless an operator let it pass. Without any of seven rules
-  of the senders, the same walk finds a loss or an overtaking.
+- *Unsent*: it is to be sent; *waiting*: it was received, and its consumer is to process it. A
+  message that was sent or processed is deleted, if its record is the record that was taken.
+- *Taken*: a relay or a consumer owns it, with the later messages of its subject, until its lease
+  ends.
+- A dead message blocks the later messages of its subject. An archived message blocks no message.
+- Another test walks a subject with the process that committed it, two relays, a broker, an
+  operator, time and late requests through these transitions. No message is lost, and no message is
+  sent before an earlier message of its subject unless an operator archived or discarded the earlier
+  message. Without any of seven rules of the senders, the same walk finds a loss or a wrong order.
 ";
 
 #[test]
