@@ -29,7 +29,7 @@ pub(crate) struct Policy {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Role {
-    /// A function with tokens; with --workflows, one that starts workflows or signals events, too.
+    /// A function with tokens; with --workflows, also a function that starts workflows or signals.
     Function,
     /// The function that reports overdue tokens.
     Scanner,

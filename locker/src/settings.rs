@@ -52,7 +52,7 @@ pub struct Settings {
     /// The owner of tokens, unless a call sets it. Default: the name of the Lambda function and its
     /// log stream, or the program and its process id.
     pub owner: String,
-    /// What logs show of a key. Default: the key itself, so that an operator can find the token.
+    /// The form of keys in logs. Default: the key itself, so that an operator can find the token.
     pub keys_in_logs: KeysInLogs,
     /// The end of the restore, if the table was restored from a backup. Default: `None`.
     ///
@@ -89,7 +89,7 @@ impl Default for Settings {
     }
 }
 
-/// What logs and spans show of a key.
+/// The form of keys in logs and spans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeysInLogs {
@@ -121,8 +121,8 @@ pub(crate) fn check_expect_within(given: Duration) -> Result<(), InvalidSetting>
     in_range("expect_within", given, SECOND, 366 * DAY, "")
 }
 
-// A retention shorter than the retry loop could let an answer expire before its writer has heard
-// that it was stored.
+// A retention shorter than the retry loop could let an answer expire before its writer receives
+// the reply that it was stored.
 pub(crate) fn check_retention(retention: Retention) -> Result<(), InvalidSetting> {
     match retention {
         Retention::Forever => Ok(()),

@@ -14,7 +14,7 @@ use crate::connection::Connection;
 use crate::options::{Kept, Output, duration};
 use crate::registry::Log;
 
-/// A verb of a user, beside the stock ones.
+/// A verb of a user, in addition to the stock verbs.
 #[derive(Debug, Args)]
 struct Serve {
     #[arg(long, value_parser = duration)]

@@ -110,7 +110,7 @@ fn failure(failed: &Failed) -> Response {
     }
 }
 
-/// The purchase continues without the caller, who can repeat the request with the same key.
+/// The purchase continues without the caller. The caller can repeat the request with the same key.
 fn in_progress(waiting: &Waiting) -> Response {
     let seconds = waiting.retry_after().as_secs().max(1);
     let body = Json(json!({ "status": "inProgress", "retry_after": seconds }));

@@ -1,4 +1,4 @@
-//! Which causes are alike: the same but for ids, numbers and names.
+//! Groups causes that differ only by ids, numbers and names.
 
 #![cfg_attr(
     not(any(feature = "workflow", feature = "operator")),
@@ -7,7 +7,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-/// What stands for what differs from one failure to the next.
+/// Stands for the parts that differ between two failures.
 const ANY: &str = "#";
 
 /// The longest name in quotes, in bytes. Anything longer is text.
@@ -167,7 +167,7 @@ fn push_word(text: &mut String, word: &str, announced: bool) -> bool {
         text.push_str(&word.to_ascii_lowercase());
         return false;
     }
-    // Of a path, what differs is a part: `/charges/7781` is not `/refunds/7781`.
+    // Paths differ by their parts: `/charges/7781` is not `/refunds/7781`.
     let parts: Vec<&str> = if core.contains('@') { vec![core] } else { core.split('/').collect() };
     for (number, part) in parts.into_iter().enumerate() {
         if number > 0 {

@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_secs(60);
 pub(crate) enum Shown {
     /// The target accepts messages.
     Accepts,
-    /// The target refuses messages, whatever their content.
+    /// The target refuses messages, independent of their content.
     Refuses,
     /// The target is busy, out of reach, or does not reply.
     Fails,
@@ -232,7 +232,7 @@ mod tests {
             let mut breaker = after(&[("a", Refuses), ("b", Refuses)]);
             breaker.begin_run();
             assert_eq!(breaker.ask(at(1)), Admission::Probe(1));
-            // Of the subject that was refused last.
+            // A result of the subject that was refused last.
             assert_eq!(breaker.record(&[("b", shown)], at(1)), None, "{shown:?}");
             assert_eq!(breaker.ask(at(1)), Admission::Probe(2));
             breaker.leave(1);

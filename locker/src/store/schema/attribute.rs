@@ -72,7 +72,7 @@ pub(crate) const WORKFLOW_VERSION: u32 = 6;
 pub(crate) const SUCCESS: &str = "success";
 pub(crate) const FAILURE: &str = "failure";
 pub(crate) const RELEASED: &str = "released";
-/// Of a run that did not see everything.
+/// In a run that did not see everything.
 pub(crate) const UNFINISHED: &str = "unfinished";
 
 // The table of workflows, where tokens have no name for it.
@@ -100,23 +100,23 @@ pub(crate) const REASON: &str = "reason";
 pub(crate) const LATEST_CAUSE: &str = "latestCause";
 pub(crate) const WAITS_FOR: &str = "waitsFor";
 pub(crate) const REPORTED: &str = "reported";
-/// Of a header: the number of events that are stored, one for each name.
+/// In a header: the number of events that are stored, one for each name.
 pub(crate) const SIGNALS: &str = "signals";
-/// Of a header: the number of other events under a name that has its event.
+/// In a header: the number of other events under a name that has its event.
 pub(crate) const SURPLUS: &str = "surplus";
-/// Of a header: the version of the key under which the workflow continues, and the first version.
+/// In a header: the version of the key under which the workflow continues, and the first version.
 pub(crate) const CONTINUED_AS: &str = "continuedAs";
 pub(crate) const CONTINUES: &str = "continues";
-/// Of an event: the end of its wait, and whether a compensation waits for it.
+/// In an event: the end of its wait, and whether a compensation waits for it.
 pub(crate) const UNTIL: &str = "until";
 pub(crate) const OF_COMPENSATION: &str = "ofCompensation";
-/// Of an event: a former version of the key declared its wait.
-/// Of a header: a wait of a former version declared a compensation.
+/// In an event: a former version of the key declared its wait.
+/// In a header: a wait of a former version declared a compensation.
 pub(crate) const FORMER: &str = "former";
-/// Of an event: the id that its sender gave, and the call that stored it.
+/// In an event: the id that its sender gave, and the call that stored it.
 pub(crate) const EVENT_ID: &str = "eventId";
 pub(crate) const SIGNALLED_BY: &str = "signalledBy";
-/// Of a header: its outcome stands while a late event is compensated.
+/// In a header: its outcome stands while a late event is compensated.
 pub(crate) const STANDS: &str = "stands";
 pub(crate) const EXPECTED: &str = "expectedSeconds";
 pub(crate) const KEY_VERSION: &str = "keyVersion";
@@ -142,7 +142,7 @@ pub(crate) const FIRST_TRY: &str = "firstTry";
 pub(crate) const HELD_UNTIL: &str = "heldUntil";
 pub(crate) const BODY: &str = "body";
 pub(crate) const BODY_AT: &str = "bodyAt";
-/// Of a receipt: the sort key of its message, whose body is still in its queue.
+/// In a receipt: the sort key of its message, whose body is still in its queue.
 pub(crate) const LETTER: &str = "letter";
 pub(crate) const DELIVERY: &str = "delivery";
 pub(crate) const STEPS: &str = "steps";
