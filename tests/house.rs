@@ -1,9 +1,10 @@
 //! The rules of the house: which module may import which, where the SDK may be named, how wide
-//! comments are.
+//! comments are, how plain the prose is.
 
 #![allow(clippy::expect_used, clippy::panic)]
 
 mod links;
+mod register;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
