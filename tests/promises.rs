@@ -24,6 +24,7 @@ mod price;
 mod records_of_others;
 mod released_key;
 mod remembered;
+mod restored;
 mod same_request;
 mod scanned;
 mod storm_of_doubt;

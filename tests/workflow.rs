@@ -137,6 +137,8 @@ mod reported_between;
 mod reported_equal;
 #[path = "workflow/request.rs"]
 mod request;
+#[path = "workflow/restored.rs"]
+mod restored;
 #[path = "workflow/resume.rs"]
 mod resume;
 #[path = "workflow/retry.rs"]

@@ -7,6 +7,7 @@ mod faults;
 mod large;
 mod pauses;
 mod polled;
+mod restored;
 mod said;
 mod spawned;
 mod waiting;

@@ -123,6 +123,9 @@ fn refused(refusal: token::act::Refusal, record: &Record, verb: Verb) -> Refusal
         No::HasResult => {
             Refusal::unless("it has a result, and a release does its work again", Unless::Completed)
         }
+        No::NotHeld if record.is_held_by_restore() => {
+            Refusal::of("the table was restored, so no failure is known; resolve or release it")
+        }
         No::NotHeld => Refusal::of(format!(
             "it is {}, and only a held token has a failure to {verb}",
             record.state().as_str()

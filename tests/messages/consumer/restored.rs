@@ -1,0 +1,154 @@
+//! A restored table: messages that it may have forgotten are dead letters, and an operator's
+//! redrive processes them.
+
+use std::sync::Mutex;
+
+use chrono::{DateTime, Utc};
+use locker::inbox::{Consumer, Delivery, Incoming, ReceiveError, Received, Taken};
+use locker::workflow::Workflows;
+use locker::{Class, Failure, Intervened};
+use locker_tests::{HOUR, ada};
+
+use super::{in_state, the_dead};
+use crate::post::{MINUTE, Post};
+use locker::message::MessageState;
+
+fn event(id: &str, time: Option<DateTime<Utc>>) -> String {
+    let time = time.map(|time| format!(r#","time":"{}""#, time.to_rfc3339())).unwrap_or_default();
+    format!(r#"{{"specversion":"1.0","id":"{id}","source":"/orders","type":"paid","data":1{time}}}"#)
+}
+
+fn delivery(id: &str, time: Option<DateTime<Utc>>) -> Delivery {
+    Delivery::new(id, event(id, time)).group("order/7")
+}
+
+struct Closed {
+    post: Post,
+    workflows: Workflows,
+    consumer: Consumer,
+    before: DateTime<Utc>,
+    packed: Mutex<Vec<String>>,
+}
+
+impl Closed {
+    async fn new() -> Self {
+        Self::after(async |_, _| {}).await
+    }
+
+    /// `snapshot` is processed before the backup.
+    async fn after(snapshot: impl AsyncFnOnce(&Workflows, &Consumer)) -> Self {
+        let post = Post::new().await;
+        let open = post.desk.machine().0;
+        snapshot(&open, &open.inbox("packer").unwrap().consumer()).await;
+        let before = post.desk.now();
+        post.desk.bench.clock.advance(HOUR);
+        let end = post.desk.now();
+        post.desk.bench.clock.advance(MINUTE);
+        let workflows = post.desk.machine_with(|settings, _| settings.restored = Some(end)).0;
+        let consumer = workflows.inbox("packer").unwrap().consumer();
+        Self { post, workflows, consumer, before, packed: Mutex::default() }
+    }
+
+    /// Takes the message in its inbox.
+    async fn pack(&self, delivery: Delivery) -> Result<(), Failure> {
+        let message = Incoming::parse(&delivery.body)?;
+        self.workflows.inbox("packer").unwrap().atomic(&message).commit().await?.done()?;
+        self.packed.lock().unwrap().push(message.id);
+        Ok(())
+    }
+
+    async fn receive(&self, delivery: &Delivery) -> Received {
+        self.consumer.receive(delivery, async |delivery| self.pack(delivery).await).await.unwrap()
+    }
+
+    async fn run(&self) {
+        self.post.desk.bench.clock.advance(MINUTE);
+        let done = self.consumer.run(async |delivery| self.pack(delivery).await).await.unwrap();
+        assert!(done.finished);
+    }
+
+    async fn redrive(&self) {
+        for dead in the_dead(&self.workflows).await {
+            assert_eq!(self.workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
+        }
+    }
+
+    fn packed(&self) -> Vec<String> {
+        self.packed.lock().unwrap().clone()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_message_is_dead_until_an_operator_redrives_it() {
+    let table = Closed::new().await;
+    for (id, time) in [("old", Some(table.before)), ("no-time", None)] {
+        assert_eq!(table.receive(&delivery(id, time)).await, Received::DeadLettered, "{id}");
+        assert_eq!(table.receive(&delivery(id, time)).await, Received::Duplicate, "{id}");
+    }
+    // A new message of the group waits for them.
+    assert_eq!(table.receive(&delivery("new", Some(table.post.desk.now()))).await, Received::Queued);
+    table.run().await;
+    assert_eq!(table.packed(), [""; 0]);
+    let dead = the_dead(&table.workflows).await;
+    assert_eq!(dead.len(), 2);
+    for message in &dead {
+        assert_eq!(message.class(), Some(Class::InDoubt));
+        assert!(message.cause().is_some_and(|cause| cause.contains("may have forgotten this work")));
+    }
+    table.redrive().await;
+    table.run().await;
+    assert_eq!(table.packed(), ["old", "no-time", "new"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_message_is_processed_at_once() {
+    let table = Closed::new().await;
+    let new = delivery("new", Some(table.post.desk.now()));
+    assert_eq!(table.receive(&new).await, Received::Done);
+    assert_eq!(table.packed(), ["new"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_message_of_the_backup_is_not_processed_by_a_run() {
+    let table = Closed::after(async |workflows, consumer| {
+        let refuse = async |_: Delivery| Err(Failure::permanent("there is no order".to_owned()));
+        for id in ["first", "second"] {
+            consumer.receive(&delivery(id, None), refuse).await.unwrap();
+        }
+        // Redriven before the backup: both are due.
+        for dead in the_dead(workflows).await {
+            assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
+        }
+    })
+    .await;
+    assert_eq!(in_state(&table.workflows, MessageState::Waiting).await.len(), 2);
+    table.run().await;
+    assert_eq!(table.packed(), [""; 0]);
+    assert_eq!(the_dead(&table.workflows).await.len(), 1);
+    for _ in 0..2 {
+        table.redrive().await;
+        table.run().await;
+    }
+    assert_eq!(table.packed(), ["first", "second"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn inbox_refuses_an_old_message_in_each_form() {
+    let table = Closed::new().await;
+    let inbox = table.workflows.inbox("packer").unwrap();
+    let now = table.post.desk.now();
+    for (time, is_old) in [(None, true), (Some(table.before), true), (Some(now), false)] {
+        let mut message = Incoming::parse(&event("7", time)).unwrap();
+        (message.subject, message.sequence) = (Some("order/7".to_owned()), Some("1".to_owned()));
+        let refused = |error: Option<ReceiveError>| matches!(error, Some(ReceiveError::Restored { .. }));
+        assert_eq!(refused(inbox.key(&message).err()), is_old, "{time:?}");
+        for taken in [
+            inbox.atomic(&message).commit().await,
+            inbox.atomic(&message).gapless(1).commit().await,
+            inbox.atomic(&message).latest().commit().await,
+        ] {
+            assert!(!matches!(taken, Ok(Taken::Refused { .. })));
+            assert_eq!(refused(taken.err()), is_old, "{time:?}");
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! A restored table has forgotten its latest writes. Older requests are held for an operator.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use locker::{
+    BeginBuilder, Begun, Class, Clock as _, Failure, Intervened, Locker, Probed, RunError, TokenState,
+};
+use locker_tests::{Bench, HOUR, MINUTE, Provider, ada, held_by, record_of};
+
+/// A table that was restored now: a copy of `bench` from an hour ago, in the same bench.
+struct Restored {
+    bench: Bench,
+    end: DateTime<Utc>,
+    before: DateTime<Utc>,
+    after: DateTime<Utc>,
+}
+
+impl Restored {
+    /// `snapshot` writes what the backup contains.
+    async fn new(snapshot: impl AsyncFnOnce(&Bench)) -> Self {
+        let bench = Bench::new().await;
+        snapshot(&bench).await;
+        let before = bench.clock.now();
+        bench.clock.advance(HOUR);
+        let end = bench.clock.now();
+        bench.clock.advance(MINUTE);
+        let after = bench.clock.now();
+        Self { bench, end, before, after }
+    }
+
+    fn closed(&self) -> Locker {
+        self.bench.machine_with(|settings| settings.restored = Some(self.end)).0
+    }
+
+    fn open(&self) -> Locker {
+        self.bench.machine().0
+    }
+}
+
+async fn empty(_: &Bench) {}
+
+async fn outcome(token: BeginBuilder) -> String {
+    match token.begin().await.expect("an answer") {
+        Begun::Acquired(lock) => {
+            drop(lock);
+            "acquired".to_owned()
+        }
+        Begun::Restored(record) => format!("restored, {}", record.state().as_str()),
+        other => format!("{other:?}").split('(').next().unwrap_or_default().to_lowercase(),
+    }
+}
+
+/// An hour of charges is lost with the table. Their callers retry, and no card is charged twice.
+#[tokio::test(start_paused = true)]
+async fn an_hour_of_retries_charges_nobody_twice() {
+    let provider = Provider::default();
+    let charge = async |locker: &Locker, key: String, at: DateTime<Utc>| {
+        let token = locker.token(&key).requested_at(at);
+        token.run(async |_| Ok::<_, Failure>(provider.charge(&key))).await
+    };
+    let bench = Bench::new().await;
+    let locker = bench.machine().0;
+    let mut requests = Vec::new();
+    for number in 0..30 {
+        requests.push((format!("order/{number}"), bench.clock.now()));
+        charge(&locker, format!("order/{number}"), bench.clock.now()).await.expect("a charge");
+        bench.clock.advance(2 * MINUTE);
+    }
+    // The backup is from the middle of the hour.
+    for number in 15..30 {
+        bench.delete(&format!("order/{number}")).await;
+    }
+    let end = bench.clock.now();
+    bench.clock.advance(MINUTE);
+    let restored = bench.machine_with(|settings| settings.restored = Some(end)).0;
+    let mut replayed = 0;
+    for (key, at) in &requests {
+        for _ in 0..3 {
+            match charge(&restored, key.clone(), *at).await {
+                Ok(answer) => replayed += usize::from(answer.is_replay()),
+                Err(RunError::Restored(record)) => assert!(record.is_held_by_restore()),
+                Err(error) => panic!("{key}: {error}"),
+            }
+        }
+    }
+    assert_eq!(replayed, 45);
+    for (key, _) in &requests {
+        assert_eq!(provider.charges(key), 1, "{key}");
+    }
+    // Each of them waits for an operator, and the scanner counts them.
+    let report = locker::Scanner::new(&restored).run().await.expect("a scan");
+    assert_eq!(report.held.as_ref().map(|held| held.at_least), Some(15), "{report:?}");
+    // A new order is charged.
+    let new = charge(&restored, "order/new".to_owned(), bench.clock.now()).await;
+    assert!(new.is_ok_and(|answer| !answer.is_replay()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_time_of_a_request_decides_and_no_time_is_old() {
+    let table = Restored::new(empty).await;
+    let closed = table.closed();
+    let skew = Duration::from_secs(5);
+    for (number, (at, expected)) in [
+        (None, "restored, held"),
+        (Some(table.before), "restored, held"),
+        (Some(table.end), "restored, held"),
+        (Some(table.end + skew), "restored, held"),
+        (Some(table.end + skew + Duration::from_millis(1)), "acquired"),
+        (Some(table.after), "acquired"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let mut token = closed.token(("request", number));
+        if let Some(at) = at {
+            token = token.requested_at(at);
+        }
+        assert_eq!(outcome(token.clone()).await, expected, "{at:?}");
+        if expected != "acquired" {
+            // Also for a later caller of the key, and after the table was opened.
+            assert_eq!(outcome(token.requested_at(table.after)).await, expected);
+            assert_eq!(outcome(table.open().token(("request", number))).await, expected);
+        }
+    }
+    assert_eq!(outcome(table.open().token("request/other")).await, "acquired");
+}
+
+#[tokio::test(start_paused = true)]
+async fn held_request_shows_its_cause_and_takes_two_requests() {
+    let table = Restored::new(empty).await;
+    let (closed, wire) = table.bench.machine_with(|settings| settings.restored = Some(table.end));
+    assert_eq!(outcome(closed.token("t").requested_at(table.before)).await, "restored, held");
+    assert_eq!(wire.count(), 2);
+    let record = record_of(&closed, "t").await;
+    assert_eq!((record.state(), record.class()), (TokenState::Held, Some(Class::InDoubt)));
+    assert!(record.cause().is_some_and(|cause| cause.contains("may have forgotten this work")), "{record:?}");
+    assert!(record.is_listed() && record.expires().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn records_of_the_backup_keep_their_outcomes() {
+    let table = Restored::new(async |bench| {
+        let locker = bench.machine().0;
+        held_by(locker.token("completed")).await.complete(&1).await.expect("an end");
+        held_by(locker.token("failed")).await.fail(&1).await.expect("an end");
+        held_by(locker.token("held")).await.hold(&1).await.expect("an end");
+        drop(held_by(locker.token("dead")).await);
+    })
+    .await;
+    let closed = table.closed();
+    for (key, expected) in
+        [("completed", "completed"), ("failed", "failed"), ("held", "held"), ("dead", "inprogress")]
+    {
+        assert_eq!(outcome(closed.token(key)).await, expected, "{key}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unfinished_work_of_the_backup_is_held_and_not_taken_over() {
+    let begin = |locker: &Locker, key: &'static str| locker.token(key).expect_within(MINUTE);
+    let table = Restored::new(async |bench| {
+        let locker = bench.machine().0;
+        for key in ["listed", "probed", "unlisted"] {
+            let token = begin(&locker, key).take_over_after(Duration::ZERO);
+            drop(held_by(if key == "unlisted" { token.unlisted() } else { token }).await);
+        }
+    })
+    .await;
+    let closed = table.closed();
+    // Even a new request: its key is that of the unfinished work.
+    for key in ["listed", "unlisted"] {
+        let token = begin(&closed, key).take_over_after(Duration::ZERO).requested_at(table.after);
+        assert_eq!(outcome(token).await, "restored, held", "{key}");
+        assert!(record_of(&closed, key).await.is_listed(), "{key}");
+    }
+    // The probe asked the provider after the restore.
+    let safe = async |_: locker::Record| Ok(Probed::Safe);
+    let probed = begin(&closed, "probed").take_over_if(Duration::ZERO, move |record| safe(record));
+    assert_eq!(outcome(probed).await, "acquired");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_began_after_the_restore_is_taken_over() {
+    let table = Restored::new(empty).await;
+    let closed = table.closed();
+    let token = || closed.token("t").expect_within(MINUTE).take_over_after(Duration::ZERO);
+    drop(held_by(token().requested_at(table.after)).await);
+    table.bench.clock.advance(HOUR);
+    assert_eq!(outcome(token().requested_at(table.after)).await, "acquired");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operators_release_opens_the_key_until_its_work_has_ended() {
+    let table = Restored::new(empty).await;
+    let closed = table.closed();
+    let token = || closed.token("t").requested_at(table.before);
+    assert_eq!(outcome(token()).await, "restored, held");
+    table.bench.clock.advance(MINUTE);
+    let record = record_of(&closed, "t").await;
+    assert_eq!(closed.release(&record, &ada()).await.expect("an answer"), Intervened::Done);
+    // A failure that allows a retry does not close the key again.
+    for _ in 0..3 {
+        let ran = token().run(async |_| Err::<(), _>(Failure::transient("busy".to_owned()))).await;
+        assert!(matches!(ran, Err(RunError::Failed { .. })), "{ran:?}");
+    }
+    // All that its work begins is part of the operator's decision.
+    let inner = token().run(async |_| {
+        let inner = closed.token("inner").run(async |_| Ok::<_, Failure>(7)).await;
+        inner.map(|answer| *answer).map_err(|error| Failure::permanent(error.to_string()))
+    });
+    assert_eq!(*inner.await.expect("an answer"), 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_from_before_the_restore_opens_nothing() {
+    let table = Restored::new(async |bench| {
+        let locker = bench.machine().0;
+        held_by(locker.token("t")).await.leave_in_doubt("no reply").await;
+        let record = record_of(&locker, "t").await;
+        assert_eq!(locker.release(&record, &ada()).await.expect("an answer"), Intervened::Done);
+    })
+    .await;
+    assert_eq!(outcome(table.closed().token("t").requested_at(table.before)).await, "restored, held");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_operators_answer_is_replayed_and_there_is_no_failure_to_close() {
+    let table = Restored::new(empty).await;
+    let closed = table.closed();
+    assert_eq!(outcome(closed.token("t")).await, "restored, held");
+    let record = record_of(&closed, "t").await;
+    assert_eq!(closed.close(&record, &ada()).await.expect("an answer"), Intervened::NotPossible);
+    assert_eq!(closed.resolve(&record, &7.into(), &ada()).await.expect("an answer"), Intervened::Done);
+    let ran = closed.token("t").run(async |_| Ok::<u32, Failure>(0)).await.expect("an answer");
+    assert!(ran.is_replay());
+    assert_eq!(*ran, 7);
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_inherits_the_time_of_the_request_that_it_is_part_of() {
+    let table = Restored::new(empty).await;
+    let closed = table.closed();
+    let inner = async |key: &str| outcome(closed.token(("inner", key))).await;
+    let run = async |key: &'static str, at: DateTime<Utc>| {
+        let ran = closed.token(key).requested_at(at);
+        ran.run(async |_| Ok::<_, Failure>(inner(key).await)).await.map(|answer| answer.into_inner())
+    };
+    assert_eq!(run("new", table.after).await.expect("an answer"), "acquired");
+    assert!(matches!(run("old", table.before).await, Err(RunError::Restored(_))));
+    assert!(record_of(&closed, "old").await.is_held_by_restore());
+}
