@@ -10,8 +10,11 @@ use crate::exit::Exit;
 use crate::options::Place;
 use crate::output;
 
-/// The item with the last run of the scanner, which the scanner writes.
+/// The partition key of the item with the last run of the scanner, in the table of tokens.
 const RUN_OF_THE_SCANNER: &str = "locker runs scanner";
+/// The partition key of the items with the last runs of completer, reaper and relay, in the table of
+/// workflows.
+const RUNS_ON_WORKFLOWS: &str = "locker runs";
 
 #[derive(Debug, Args)]
 pub(crate) struct Policy {
@@ -105,6 +108,18 @@ impl Role {
         }
     }
 
+    /// The action on items with this partition key only, which contain when a function ran last. The
+    /// scanner writes its run. `locker status` reads the runs.
+    const fn allowed_on_runs(self, no_data: bool) -> &'static [(On, &'static str, &'static str)] {
+        match self {
+            Self::Scanner => &[(Tokens, "PutItem", RUN_OF_THE_SCANNER)],
+            Self::Viewer if no_data => {
+                &[(Tokens, "GetItem", RUN_OF_THE_SCANNER), (Workflows, "GetItem", RUNS_ON_WORKFLOWS)]
+            }
+            _ => &[],
+        }
+    }
+
     /// Whether the role has nothing to do without a table of tokens; or else of workflows.
     const fn needs_tokens(self) -> bool {
         matches!(self, Self::Function | Self::Scanner | Self::Operator | Self::Viewer)
@@ -161,20 +176,19 @@ impl Policy {
         };
         let mut statements: Vec<_> =
             [Tokens, TokensIndex, Workflows, WorkflowsIndex].into_iter().filter_map(statement).collect();
-        if self.role == Role::Scanner {
-            statements.extend(arn(Tokens).map(|resource| {
-                json!({
-                    "Effect": "Allow",
-                    "Action": ["dynamodb:PutItem"],
-                    "Resource": resource,
-                    "Condition": {
-                        "ForAllValues:StringEquals": { "dynamodb:LeadingKeys": [RUN_OF_THE_SCANNER] },
-                        // `ForAllValues` is also true for a request without the key.
-                        "Null": { "dynamodb:LeadingKeys": "false" },
-                    },
-                })
-            }));
-        }
+        let on_runs = self.role.allowed_on_runs(self.no_data).iter();
+        statements.extend(on_runs.filter_map(|(on, action, key)| {
+            Some(json!({
+                "Effect": "Allow",
+                "Action": [format!("dynamodb:{action}")],
+                "Resource": arn(*on)?,
+                "Condition": {
+                    "ForAllValues:StringEquals": { "dynamodb:LeadingKeys": [key] },
+                    // `ForAllValues` is also true for a request without the key.
+                    "Null": { "dynamodb:LeadingKeys": "false" },
+                },
+            }))
+        }));
         json!({ "Version": "2012-10-17", "Statement": statements })
     }
 }

@@ -18,6 +18,7 @@ import warnings
 from moto.server import ThreadedMotoServer
 
 import parts
+import people
 from account import Account, Command
 
 INFRA = pathlib.Path(__file__).resolve().parents[1]
@@ -69,20 +70,20 @@ def switch_ttl_on(account, tables):
         account.client("dynamodb").update_time_to_live(TableName=table, TimeToLiveSpecification=specification)
 
 
-def allowed(document, tables=("",)):
-    """The actions on the tables that a policy allows, with the conditions."""
+def allowed(document, place=""):
+    """The actions on tables that a policy allows, with the conditions. `place`: a part of the ARN."""
     return {
         (action, statement["Resource"], json.dumps(statement.get("Condition")))
         for statement in document["Statement"]
         for action in statement["Action"]
-        if action.startswith("dynamodb:") and any(table in statement["Resource"] for table in tables)
+        if action.startswith("dynamodb:") and place in statement["Resource"]
     }
 
 
-def printed(command, role, **tables):
+def printed(command, role, *more, **tables):
     """The policy that the command prints for a role."""
     options = [word for name, table in tables.items() for word in (f"--{name}", table)]
-    done = command.run("policy", role, "--account", "123456789012", *options)
+    done = command.run("policy", role, "--account", people.ACCOUNT, *more, *options)
     assert done.returncode == 0, done
     return json.loads(done.stdout)
 
@@ -97,7 +98,7 @@ def check_policies(account, outputs, names, of_command=()):
         assert document["Statement"], name
         if name in of_command:
             ours, table = of_command[name]
-            wanted = allowed(ours, (f"table/{table}",))
+            wanted = allowed(ours, f"table/{table}")
             assert wanted and allowed(document) == wanted, (name, allowed(document) ^ wanted)
 
 
@@ -111,7 +112,7 @@ def check_scanner(account, command, table):
         document = iam.get_role_policy(RoleName=role, PolicyName=name)["PolicyDocument"]
         # Moto returns the text of a Python value if CloudFormation made the policy.
         document = ast.literal_eval(document) if isinstance(document, str) else document
-        found |= allowed(document, (f"table/{table}",))
+        found |= allowed(document, f"table/{table}")
     wanted = allowed(printed(command, "scanner", table=table))
     assert wanted and found == wanted, found ^ wanted
 
@@ -222,6 +223,7 @@ def main(binary):
         assert command.problems("doctor", "--table", tokens, "--workflows", workflows) == []
         check_messages(account, command, workflows)
         check_nested(account, command)
+        people.play(account, binary, command, tokens, workflows, printed)
         assert account.left_out == UNKNOWN_TO_MOTO, account.left_out
     finally:
         server.stop()

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
 use crate::{bare, place};
 
 const ROLES: [&str; 8] =
@@ -42,24 +44,35 @@ fn each_role_has_a_policy_without_wildcards() {
 }
 
 #[test]
-fn viewer_without_data_reads_only_the_indexes() {
+fn viewer_without_data_reads_only_indexes_and_last_runs() {
     let reads: Vec<_> = allowed("viewer", &["--no-data"]).into_iter().collect();
     let described = reads.iter().filter(|it| it.starts_with("Describe"));
     assert_eq!(described.count(), 4);
     let others: Vec<_> = reads.iter().filter(|it| !it.starts_with("Describe")).collect();
-    assert_eq!(others, ["Query flows/index/byStatus", "Query locks/index/byStatus"]);
+    let of_indexes = ["Query flows/index/byStatus", "Query locks/index/byStatus"];
+    assert_eq!(others, [&["GetItem flows", "GetItem locks"], &of_indexes[..]].concat());
+    assert_eq!(on_items("viewer", &["--no-data"]), ["GetItem locker runs scanner", "GetItem locker runs"]);
 }
 
 #[test]
 fn scanner_may_write_its_run_only() {
-    let ran = bare(&place(), &[&["policy", "scanner"], &WHERE[..]].concat(), &[]);
-    let document = ran.json();
-    let writes: Vec<_> = document["Statement"].as_array().expect("statements").iter().collect();
-    let writes: Vec<_> = writes.iter().filter(|it| it["Action"][0] == "dynamodb:PutItem").collect();
-    let [write] = writes[..] else { panic!("{document}") };
-    let keys = &write["Condition"]["ForAllValues:StringEquals"]["dynamodb:LeadingKeys"];
-    assert_eq!(*keys, serde_json::json!(["locker runs scanner"]));
-    assert_eq!(write["Condition"]["Null"]["dynamodb:LeadingKeys"], "false");
+    assert_eq!(on_items("scanner", &[]), ["PutItem locker runs scanner"]);
+    let writes = allowed("scanner", &[]).into_iter().filter(|it| it.starts_with("Put"));
+    assert_eq!(writes.collect::<Vec<_>>(), ["PutItem locks"]);
+}
+
+/// The actions that are allowed on items with one partition key only, each with the key.
+fn on_items(role: &str, more: &[&str]) -> Vec<String> {
+    let document = bare(&place(), &[&["policy", role], &WHERE[..], more].concat(), &[]).json();
+    let statements = document["Statement"].as_array().expect("statements").iter();
+    let limited = statements.filter(|it| !it["Condition"].is_null()).map(|it| {
+        assert_eq!(it["Condition"]["Null"]["dynamodb:LeadingKeys"], "false");
+        let action = it["Action"][0].as_str().and_then(|it| it.strip_prefix("dynamodb:"));
+        let keys = &it["Condition"]["ForAllValues:StringEquals"]["dynamodb:LeadingKeys"];
+        assert_eq!((&it["Action"][1], &keys[1]), (&Value::Null, &Value::Null), "one action, one key");
+        format!("{} {}", action.expect("an action"), keys[0].as_str().expect("a key"))
+    });
+    limited.collect()
 }
 
 #[test]
