@@ -74,7 +74,7 @@ class Account:
         return boto3.client(service, endpoint_url=self.endpoint, region_name=REGION)
 
     def packaged(self, path):
-        """What `sam package` makes of a template: code and nested templates are in the bucket."""
+        """What `sam package` and the transform make of a template: code and nested templates are in the bucket."""
         return self.package(yaml_parse(path.read_text()), path.parent, path.stem)
 
     def package(self, template, folder, stem):
@@ -88,12 +88,12 @@ class Account:
             # CloudFormation ends the names that it makes for FIFO queues with .fifo; moto does not.
             if resource["Type"] == "AWS::SQS::Queue" and properties.get("FifoQueue"):
                 properties.setdefault("QueueName", {"Fn::Sub": f"${{AWS::StackName}}-{stem}-{name}.fifo"})
-            if resource["Type"] == "AWS::Serverless::Application":
-                properties["Location"] = self.uploaded(folder / properties["Location"])
-                properties["Parameters"]["Api"] = "no-api-in-moto"
             if resource["Type"] == "AWS::CloudFormation::Stack":
                 properties["TemplateURL"] = self.uploaded(folder / properties["TemplateURL"])
-        return template
+                if "Api" in properties["Parameters"]:
+                    properties["Parameters"]["Api"] = "no-api-in-moto"
+        # CloudFormation transforms each template, nested templates too.
+        return transform(template, {}, ManagedPolicies()) if "Transform" in template else template
 
     def uploaded(self, path):
         """The address of a nested template."""
@@ -110,8 +110,6 @@ class Account:
 
     def create(self, name, template, parameters):
         """Create a stack, and return its outputs."""
-        if "Transform" in template:
-            template = transform(template, {}, ManagedPolicies())
         cloudformation = self.client("cloudformation")
         cloudformation.create_stack(
             StackName=name,
@@ -130,7 +128,7 @@ class Account:
     def queues_of_messages(self):
         """The queues that only a stack with packers has."""
         urls = self.client("sqs").list_queues().get("QueueUrls", [])
-        return [url for url in urls if "Pack" in url or "Relay" in url]
+        return [url for url in urls if "-Messages" in url]
 
     def made(self, stack):
         """The logical ids of what moto made of a stack."""

@@ -37,16 +37,7 @@ UNKNOWN_TO_MOTO = {
 
 
 # What only a stack with packers has.
-OF_MESSAGES = {
-    "MissedPackings",
-    "MissedRelays",
-    "Packer",
-    "PackerLog",
-    "Packing",
-    "PackingDeadLetters",
-    "Relay",
-    "RelayLog",
-}
+OF_MESSAGES = {"Messages", "Packer", "PackerLog", "Relay", "RelayLog"}
 
 
 def only_ttl(problems, checks=1):
@@ -176,6 +167,16 @@ def check_nested(account, command):
     assert source["EventSourceArn"].endswith(".fifo"), source
 
 
+def check_sample(account, outputs):
+    """The functions of the sample have the names that its parts expect, and the tables of its parts."""
+    functions = account.client("lambda")
+    for name in ("completer", "reaper", "relay", "packer"):
+        made = functions.get_function_configuration(FunctionName=f"whole-{name}")
+        assert made["Environment"]["Variables"]["LOCKER_WORKFLOWS_TABLE"] == outputs["WorkflowsTable"], made
+    [source] = functions.list_event_source_mappings(FunctionName="whole-packer")["EventSourceMappings"]
+    assert source["EventSourceArn"].split(":")[-1] == outputs["PackingQueueUrl"].split("/")[-1], source
+
+
 def main(binary):
     parts.check()
     # Moto tells of each request, and of each type that it does not know.
@@ -202,6 +203,7 @@ def main(binary):
         assert len(account.queues_of_messages()) == 4 and whole["PackingQueueUrl"]
         of_messages = account.made("whole") - account.made("quiet")
         assert OF_MESSAGES <= of_messages, of_messages
+        check_sample(account, whole)
         table, workflows = whole["Table"], whole["WorkflowsTable"]
         check_tokens(command, table)
         both = ("--table", table, "--workflows", workflows)

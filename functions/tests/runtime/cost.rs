@@ -16,7 +16,7 @@ use locker_tests::{Wire, fifo_message};
 use tower::ServiceExt as _;
 
 use crate::kept::scheduled;
-use crate::template::{monitoring, resources};
+use crate::template::{resources, template};
 use crate::till::{Till, request};
 
 /// Requests, write units and read units, index included.
@@ -137,8 +137,10 @@ async fn the_units_of_the_page_are_those_counted() {
     // The API twice, and the packer.
     assert_eq!(quantities(page, "invocations of Lambda"), (runs, 3.0));
     assert_eq!(quantities(page, "invocations of the scheduler"), (runs, 0.0));
-    let alarms = resources(&monitoring(), "AWS::CloudWatch::Alarm").len();
+    let alarms = resources(&template(), "AWS::CloudWatch::Alarm").len();
     assert_eq!(format!("{:?}", quantities(page, "alarms")), format!("({alarms}.0, 0.0)"));
+    let dashboards = resources(&template(), "AWS::CloudWatch::Dashboard").len();
+    assert_eq!(format!("{:?}", quantities(page, "dashboards")), format!("({dashboards}.0, 0.0)"));
 }
 
 #[test]

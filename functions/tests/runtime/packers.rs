@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_yaml_ng::{Mapping, Value};
 
-use crate::template::{resources, yaml};
+use crate::template::{composed, resources, yaml};
 
-/// A template as it is when the condition `HasPackers` holds, or does not. What other conditions
-/// decide stays as it is written.
+/// A template as it is when the condition `HasPackers` holds, or does not. The stack has a name. What
+/// other conditions decide stays as it is written.
 pub(crate) fn resolved(template: &Value, holds: bool) -> Value {
     let mut template = chosen(template, holds).expect("a template");
     for part in ["Resources", "Outputs"] {
@@ -26,8 +26,9 @@ pub(crate) fn resolved(template: &Value, holds: bool) -> Value {
 /// `None`: it is left out.
 fn chosen(value: &Value, holds: bool) -> Option<Value> {
     match value {
-        Value::Mapping(fields) if fields.contains_key("Fn::If") && value["Fn::If"][0] == "HasPackers" => {
-            let choice = &value["Fn::If"][if holds { 1 } else { 2 }];
+        Value::Mapping(_) if ["HasPackers", "NamesStack"].iter().any(|it| value["Fn::If"][0] == *it) => {
+            let holds_here = holds || value["Fn::If"][0] == "NamesStack";
+            let choice = &value["Fn::If"][if holds_here { 1 } else { 2 }];
             (choice["Ref"] != "AWS::NoValue").then(|| chosen(choice, holds)).flatten()
         }
         Value::Mapping(fields) => {
@@ -70,22 +71,9 @@ fn referred(value: &Value, found: &mut BTreeSet<String>) {
 fn without_packers_nothing_of_messages_is_made_or_referred_to() {
     let whole = yaml(include_str!("../../../template.yaml"));
     let watching = yaml(include_str!("../../../infra/monitoring.yaml"));
-    for (template, of_messages) in [
-        (
-            &whole,
-            &[
-                "MissedPackings",
-                "MissedRelays",
-                "Packer",
-                "PackerLog",
-                "Packing",
-                "PackingDeadLetters",
-                "Relay",
-                "RelayLog",
-            ][..],
-        ),
-        (&watching, &[]),
-    ] {
+    for (template, of_messages) in
+        [(&whole, &["Messages", "Packer", "PackerLog", "Relay", "RelayLog"][..]), (&watching, &[])]
+    {
         let (with, without) = (resolved(template, true), resolved(template, false));
         let names = |template: &Value| -> BTreeSet<String> {
             let names = template["Resources"].as_mapping().expect("resources").keys();
@@ -113,29 +101,12 @@ fn without_packers_nothing_of_messages_is_made_or_referred_to() {
 /// An alarm on what is not there would be raised for ever, or never.
 #[test]
 fn without_packers_no_alarm_watches_messages() {
-    let without = resolved(&yaml(include_str!("../../../infra/monitoring.yaml")), false);
-    let of_messages = [
-        "Relay",
-        "Packer",
-        "Packing",
-        "PackingDeadLetters",
-        "MissedRelays",
-        "MissedPackings",
-        "RelayLog",
-        "PackerLog",
-    ];
+    let (with, without) = (composed(true), composed(false));
+    let alarms = |template: &Value| resources(template, "AWS::CloudWatch::Alarm").len();
+    assert_eq!(alarms(&with) - alarms(&without), 15);
     for (name, resource) in without["Resources"].as_mapping().expect("resources") {
-        if resource["Type"] == "AWS::CloudWatch::Dashboard" {
-            continue;
-        }
-        let mut found = BTreeSet::new();
-        referred(resource, &mut found);
-        assert!(of_messages.iter().all(|it| !found.contains(*it)), "{name:?}: {found:?}");
         assert_ne!(resource["Properties"]["Dimensions"][0]["Value"], "relay", "{name:?}");
     }
-    let all = resources(&without, "AWS::CloudWatch::Alarm").len();
-    let with = resolved(&yaml(include_str!("../../../infra/monitoring.yaml")), true);
-    assert_eq!(resources(&with, "AWS::CloudWatch::Alarm").len() - all, 15);
     // Purchases still end, and say so by the same alarms.
     for name in ["WorkflowsInQuarantine", "CompleterIsSilent", "MissingTasks"] {
         assert!(!without["Resources"][name].is_null(), "{name}");

@@ -25,29 +25,47 @@ use crate::kept::scheduled;
 use crate::template::{resources, template, yaml};
 use crate::till::{Till, request};
 
-fn statements(function: &Value) -> Vec<&Value> {
+/// The statements of the policies of a function: of its own, and of those that it names.
+fn statements<'a>(template: &'a Value, function: &'a Value) -> Vec<&'a Value> {
     let policies = function["Properties"]["Policies"].as_sequence().expect("policies");
     policies
         .iter()
-        .flat_map(|policy| policy["Statement"].as_sequence().expect("statements, no ready-made policy"))
+        .flat_map(|policy| {
+            let policy = policy["Fn::If"].get(1).unwrap_or(policy);
+            let named = policy["Ref"].as_str();
+            let document = named.map_or(policy, |name| managed(template, name));
+            document["Statement"].as_sequence().expect("statements, no ready-made policy")
+        })
         .collect()
 }
 
-/// The permissions of a function: actions and resources, such as `dynamodb:Query` on
+/// The document of a policy of the template.
+fn managed<'a>(template: &'a Value, name: &str) -> &'a Value {
+    let policy = &template["Resources"][name];
+    assert_eq!(policy["Type"], "AWS::IAM::ManagedPolicy", "{name}");
+    &policy["Properties"]["PolicyDocument"]
+}
+
+/// A table or an index of the template, such as `Locks/byStatus`.
+fn place(resource: &Value) -> Option<String> {
+    if let Some(name) = resource["Fn::GetAtt"][0].as_str() {
+        return Some(name.to_owned());
+    }
+    let name = resource["Fn::Sub"].as_str()?.rsplit("table/").next()?;
+    Some(["${", ".Arn", "}", "/index"].iter().fold(name.to_owned(), |name, part| name.replace(*part, "")))
+}
+
+/// The permissions of a function on tables: actions and resources, such as `dynamodb:Query` on
 /// `Locks/byStatus`.
-fn allowed(function: &Value) -> BTreeSet<(String, String)> {
+fn allowed(template: &Value, function: &Value) -> BTreeSet<(String, String)> {
     let mut allowed = BTreeSet::new();
-    for statement in statements(function).into_iter().filter(|statement| statement["Fn::If"].is_null()) {
-        let resource = &statement["Resource"];
-        let table = resource["Fn::GetAtt"][0].as_str().map(str::to_owned);
-        let index =
-            resource["Fn::Sub"].as_str().map(|name| name.replace("${", "").replace(".Arn}/index", ""));
-        let resource = table.or(index).expect("a table or an index of the template");
-        for action in statement["Action"].as_sequence().expect("a list") {
-            if !action.as_str().expect("text").starts_with("dynamodb:") {
-                continue;
+    for statement in statements(template, function) {
+        for action in statement["Action"].as_sequence().into_iter().flatten() {
+            let action = action.as_str().expect("text");
+            if action.starts_with("dynamodb:") {
+                let place = place(&statement["Resource"]).expect("a table or an index of the template");
+                allowed.insert((action.to_owned(), place));
             }
-            allowed.insert((action.as_str().expect("text").to_owned(), resource.clone()));
         }
     }
     allowed
@@ -55,8 +73,9 @@ fn allowed(function: &Value) -> BTreeSet<(String, String)> {
 
 #[test]
 fn no_permission_is_wide() {
-    for (name, function) in resources(&template(), "AWS::Serverless::Function") {
-        for statement in statements(function) {
+    let template = template();
+    for (name, function) in resources(&template, "AWS::Serverless::Function") {
+        for statement in statements(&template, function) {
             let text = serde_yaml_ng::to_string(statement).expect("text");
             assert!(!text.contains('*'), "{name}: {text}");
             let statement = statement["Fn::If"].get(1).unwrap_or(statement);
@@ -70,7 +89,9 @@ fn no_permission_is_wide() {
 fn the_scanner_writes_down_its_run_and_nothing_else() {
     let template = template();
     let mut writes = 0;
-    for statement in statements(&template["Resources"]["Scanner"]) {
+    let all = statements(&template, &template["Resources"]["Scanner"]);
+    // A key of the user is conditional.
+    for statement in all.into_iter().filter(|statement| statement["Fn::If"].is_null()) {
         let actions = statement["Action"].as_sequence().expect("a list");
         if actions.iter().all(|action| action == "dynamodb:GetItem" || action == "dynamodb:Query") {
             continue;
@@ -86,20 +107,30 @@ fn the_scanner_writes_down_its_run_and_nothing_else() {
 }
 
 /// Who sends messages may send them, to the queue that its variable names, and does nothing else
-/// there.
+/// there. The queue for missed runs is open to the function whose runs it holds.
 #[test]
 fn each_queue_is_open_to_those_who_are_told_of_it() {
-    for (name, function) in resources(&template(), "AWS::Serverless::Function") {
-        let told = &function["Properties"]["Environment"]["Variables"]["PACKING_QUEUE_URL"]["Ref"];
+    let template = template();
+    for (name, function) in resources(&template, "AWS::Serverless::Function") {
+        let properties = &function["Properties"];
+        let told = &properties["Environment"]["Variables"]["PACKING_QUEUE_URL"]["Ref"];
+        let missed = &properties["EventInvokeConfig"]["DestinationConfig"]["OnFailure"]["Destination"];
         let mut open = Vec::new();
-        for statement in statements(function) {
+        for statement in statements(&template, function) {
+            let statement = statement["Fn::If"].get(1).unwrap_or(statement);
             let text = serde_yaml_ng::to_string(&statement["Action"]).expect("text");
-            if text.contains("sqs:") {
-                // Who hears it says when it is delivered again.
-                let may =
-                    if name == "Packer" { "[sqs:ChangeMessageVisibility]" } else { "[sqs:SendMessage]" };
-                assert_eq!(statement["Action"], yaml(may), "{name}");
-                open.push(statement["Resource"]["Fn::GetAtt"][0].as_str().expect("a queue"));
+            if !text.contains("sqs:") {
+                continue;
+            }
+            let queue = statement["Resource"]["Fn::GetAtt"][0].as_str().expect("a queue");
+            let is_missed = missed["Fn::GetAtt"][0] == queue;
+            // Who hears it says when it is delivered again.
+            let hears = "[sqs:ReceiveMessage, sqs:DeleteMessage, sqs:GetQueueAttributes, \
+                         sqs:ChangeMessageVisibility]";
+            let may = if name == "Packer" && !is_missed { hears } else { "[sqs:SendMessage]" };
+            assert_eq!(statement["Action"], yaml(may), "{name}");
+            if !is_missed {
+                open.push(queue);
             }
         }
         assert_eq!(open, told.as_str().into_iter().collect::<Vec<_>>(), "{name}");
@@ -122,14 +153,17 @@ fn each_secret_is_open_to_those_who_are_told_of_it() {
             .map(|(_, value)| value["Ref"].as_str().expect("a parameter"))
             .collect();
         let mut open = BTreeSet::new();
-        for statement in statements(function) {
-            let Some(choice) = statement["Fn::If"].as_sequence() else { continue };
-            let secret = choice[1]["Resource"]["Ref"].as_str().expect("a parameter");
-            assert_eq!(
-                choice[1]["Action"].as_sequence().map(Vec::as_slice),
-                Some(&["secretsmanager:GetSecretValue".into()][..])
-            );
+        let policies = function["Properties"]["Policies"].as_sequence().expect("policies");
+        for choice in policies.iter().filter_map(|policy| policy["Fn::If"].as_sequence()) {
+            let policy = choice[1]["Ref"].as_str().expect("a policy of the template");
+            let [statement] = &managed(&template, policy)["Statement"].as_sequence().expect("statements")[..]
+            else {
+                panic!("{policy}: one statement")
+            };
+            let secret = statement["Resource"]["Ref"].as_str().expect("a parameter");
+            assert_eq!(statement["Action"], yaml("[secretsmanager:GetSecretValue]"), "{policy}");
             assert_eq!(choice[0], format!("Has{}", secret.trim_end_matches("Arn")), "{name}");
+            assert_eq!(template["Resources"][policy]["Condition"], choice[0], "{policy}");
             open.insert(secret);
         }
         assert_eq!(named, open, "{name}");
@@ -368,8 +402,9 @@ async fn pack(till: &Till) -> Wire {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_function_may_do_what_it_does_and_no_more() {
-    for (name, function) in resources(&template(), "AWS::Serverless::Function") {
+    let template = template();
+    for (name, function) in resources(&template, "AWS::Serverless::Function") {
         let binary = function["Metadata"]["BuildProperties"]["Binary"].as_str().expect("a binary");
-        assert_eq!(allowed(function), asked(binary).await, "{name}");
+        assert_eq!(allowed(&template, function), asked(binary).await, "{name}");
     }
 }

@@ -3,22 +3,83 @@
 
 use std::collections::BTreeSet;
 
-use serde_yaml_ng::Value;
+use serde_yaml_ng::{Mapping, Value};
 
 use crate::packers::resolved;
+
+/// The nested stacks of the sample, by their name in it.
+static PARTS: [(&str, &str); 4] = [
+    ("Tokens", include_str!("../../../infra/tokens.yaml")),
+    ("Workflows", include_str!("../../../infra/workflows.yaml")),
+    ("Messages", include_str!("../../../infra/messages.yaml")),
+    ("Monitoring", include_str!("../../../infra/monitoring.yaml")),
+];
 
 pub(crate) fn yaml(text: &str) -> Value {
     serde_yaml_ng::from_str(text).expect("YAML")
 }
 
-/// The template, with packers.
-pub(crate) fn template() -> Value {
-    resolved(&yaml(include_str!("../../../template.yaml")), true)
+/// A part of the sample, which gives it the name of the stack.
+pub(crate) fn part(name: &str, has_packers: bool) -> Value {
+    let text = PARTS.iter().find(|(it, _)| *it == name).expect("a part").1;
+    resolved(&yaml(text), has_packers)
 }
 
-/// What watches a stack with packers.
-pub(crate) fn monitoring() -> Value {
-    resolved(&yaml(include_str!("../../../infra/monitoring.yaml")), true)
+/// The sample with and without packers. An output of a part is replaced with its value in the part.
+pub(crate) fn sample(has_packers: bool) -> Value {
+    let sample = resolved(&yaml(include_str!("../../../template.yaml")), has_packers);
+    PARTS
+        .iter()
+        .fold(sample, |sample, (name, _)| with_outputs(&sample, name, &part(name, has_packers)["Outputs"]))
+}
+
+/// The value with the outputs of one part.
+fn with_outputs(value: &Value, part: &str, outputs: &Value) -> Value {
+    match value {
+        Value::Mapping(fields) => {
+            let output = fields.get("Fn::GetAtt").filter(|of| of[0] == part);
+            let output = output.and_then(|of| of[1].as_str()).and_then(|it| it.strip_prefix("Outputs."));
+            if let Some(output) = output {
+                let value = &outputs[output]["Value"];
+                assert!(!value.is_null(), "{part} has no output {output}");
+                return value.clone();
+            }
+            let fields = fields.iter();
+            let fields = fields.map(|(name, field)| (name.clone(), with_outputs(field, part, outputs)));
+            Value::Mapping(fields.collect::<Mapping>())
+        }
+        Value::Sequence(entries) => {
+            Value::Sequence(entries.iter().map(|entry| with_outputs(entry, part, outputs)).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+/// The sample with the resources of its parts, in place of the parts.
+pub(crate) fn composed(has_packers: bool) -> Value {
+    let mut sample = sample(has_packers);
+    let all = sample["Resources"].as_mapping_mut().expect("resources");
+    // All parts are taken out first: one has the name of its table.
+    let made: Vec<_> = PARTS.iter().filter(|(name, _)| all.remove(*name).is_some()).collect();
+    for (name, _) in made {
+        for (resource, value) in part(name, has_packers)["Resources"].as_mapping().expect("resources") {
+            let is_dashboard = value["Type"] == "AWS::CloudWatch::Dashboard";
+            let own_name = Value::from(format!("{name}Dashboard"));
+            all.insert(if is_dashboard { own_name } else { resource.clone() }, value.clone());
+        }
+    }
+    sample
+}
+
+/// The sample with packers and with the resources of its parts.
+pub(crate) fn template() -> Value {
+    composed(true)
+}
+
+/// The text of a substitution, with or without values of its own.
+pub(crate) fn substituted(value: &Value) -> Option<&str> {
+    let text = &value["Fn::Sub"];
+    text.as_str().or_else(|| text[0].as_str())
 }
 
 /// The resources of a type, with their names.
@@ -96,7 +157,7 @@ fn functions_that_drive_purchases_get_their_tables() {
         for (variable, resource, is_told) in [
             ("LOCKER_WORKFLOWS_TABLE", "Workflows", is_one_of(&["Relay", "Packer"])),
             ("ORDERS_TABLE", "OrdersTable", is_one_of(&["Packer"])),
-            ("PACKING_QUEUE_URL", "Packing", is_one_of(&["Relay", "Packer"])),
+            ("PACKING_QUEUE_URL", "Messages", is_one_of(&["Relay", "Packer"])),
         ] {
             assert_eq!(variables[variable]["Ref"] == resource, is_told, "{name}: {variable}");
         }
@@ -162,22 +223,27 @@ fn functions_that_charge_know_their_timeout() {
 fn a_message_that_is_not_done_comes_back_later_and_is_kept_in_the_end() {
     let template = template();
     let all = &template["Resources"];
+    let messages = part("Messages", true);
     let timeout = template["Globals"]["Function"]["Timeout"].as_u64().expect("seconds");
-    for (name, event, waiting, dead) in
-        [("Worker", "Queue", "Queue", "DeadLetters"), ("Packer", "Packing", "Packing", "PackingDeadLetters")]
-    {
+    for (name, event, waiting, dead) in [
+        ("Worker", "Queue", "Queue", "DeadLetters"),
+        ("Packer", "Packing", "Messages", "MessagesDeadLetters"),
+    ] {
         let source = &all[name]["Properties"]["Events"][event]["Properties"];
         assert_eq!(source["FunctionResponseTypes"], yaml("[ReportBatchItemFailures]"));
         assert_eq!(source["Queue"]["Fn::GetAtt"][0], waiting);
         let queue = &all[waiting]["Properties"];
         assert!(all[name]["Properties"]["Timeout"].is_null(), "it has that of all");
-        assert!(queue["VisibilityTimeout"].as_u64().is_some_and(|hidden| hidden >= 6 * timeout), "{queue:?}");
+        let hidden = &queue["VisibilityTimeout"];
+        // The sample leaves the parameter of its part as it is.
+        let hidden = hidden["Ref"].as_str().map_or(hidden, |name| &messages["Parameters"][name]["Default"]);
+        assert!(hidden.as_u64().is_some_and(|hidden| hidden >= 6 * timeout), "{queue:?}");
         let last = &queue["RedrivePolicy"];
         assert_eq!(last["deadLetterTargetArn"]["Fn::GetAtt"][0], dead);
         assert!(last["maxReceiveCount"].as_u64().is_some_and(|tries| tries >= 5), "{last:?}");
         assert_eq!(all[dead]["Properties"]["FifoQueue"], queue["FifoQueue"], "AWS takes no other");
     }
-    assert_eq!(all["Packing"]["Properties"]["FifoQueue"], true);
+    assert_eq!(all["Messages"]["Properties"]["FifoQueue"], true);
     for (name, queue) in resources(&template, "AWS::SQS::Queue") {
         assert_eq!(queue["Properties"]["MessageRetentionPeriod"], 14 * 24 * 60 * 60, "{name}");
     }
@@ -207,6 +273,22 @@ fn every_route_has_its_authorizer_and_its_throttle() {
         }
     }
     assert_eq!(routes, 3);
+}
+
+/// The parts have the names of functions as parameters, and so depend on no function.
+#[test]
+fn the_parts_invoke_the_functions_that_the_sample_makes() {
+    let (sample, all) = (sample(true), template());
+    for (part, parameter, function) in [
+        ("Workflows", "Completer", "Completer"),
+        ("Workflows", "Reaper", "Reaper"),
+        ("Messages", "Relay", "Relay"),
+        ("Messages", "Consumer", "Packer"),
+    ] {
+        let name = &all["Resources"][function]["Properties"]["FunctionName"];
+        assert!(!name.is_null(), "{function}");
+        assert_eq!(sample["Resources"][part]["Properties"]["Parameters"][parameter], *name, "{function}");
+    }
 }
 
 /// However busy the API is, what runs on a schedule only runs.

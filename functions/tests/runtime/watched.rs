@@ -1,4 +1,4 @@
-//! What watches the stack: alarms, dashboard and saved queries use what the code emits, in a form
+//! What watches the stack: alarms, dashboards and saved queries use what the code emits, in a form
 //! that CloudWatch takes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -6,57 +6,55 @@ use std::path::Path;
 
 use serde_yaml_ng::Value;
 
-use crate::template::{monitoring, resources, template, yaml};
+use crate::template::{resources, sample, substituted, template, yaml};
 
 #[test]
 fn an_alarm_watches_what_every_schedule_missed() {
     let template = template();
-    let monitoring = monitoring();
-    let parameters = &template["Resources"]["Monitoring"]["Properties"]["Parameters"];
-    let watched: BTreeSet<String> = resources(&monitoring, "AWS::CloudWatch::Alarm")
+    let watched: BTreeSet<&str> = resources(&template, "AWS::CloudWatch::Alarm")
         .into_iter()
-        .filter_map(|(_, alarm)| alarm["Properties"]["Dimensions"][0]["Value"]["Ref"].as_str())
-        .filter_map(|parameter| parameters[parameter]["Fn::GetAtt"][0].as_str().map(str::to_owned))
+        .filter_map(|(_, alarm)| alarm["Properties"]["Dimensions"][0]["Value"]["Fn::GetAtt"][0].as_str())
         .collect();
-    let mut scheduled = Vec::new();
-    for (name, function) in resources(&template, "AWS::Serverless::Function") {
-        let Some(events) = function["Properties"]["Events"].as_mapping() else { continue };
-        for event in events.values().filter(|event| event["Type"] == "ScheduleV2") {
-            let event = &event["Properties"];
-            let lambda = &function["Properties"]["EventInvokeConfig"];
-            assert_eq!(lambda["MaximumRetryAttempts"], 0, "{name}: the next run is the retry");
-            let failed = &lambda["DestinationConfig"]["OnFailure"]["Destination"]["Fn::GetAtt"][0];
-            assert_eq!(*failed, event["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][0], "{name}");
-            scheduled.push((name, event["ScheduleExpression"].as_str().expect("a rate")));
-            assert_eq!(event["RetryPolicy"]["MaximumRetryAttempts"], 2, "{name}");
-            let letters = event["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][0].as_str().expect("a queue");
-            assert!(watched.contains(letters), "{name}: no alarm watches {letters}");
-        }
+    let mut scheduled = BTreeMap::new();
+    for (name, schedule) in resources(&template, "AWS::Scheduler::Schedule") {
+        let name = match name.trim_end_matches("Schedule") {
+            "Consumer" => "Packer",
+            name => name,
+        };
+        let target = &schedule["Properties"]["Target"];
+        let lambda = &template["Resources"][name]["Properties"]["EventInvokeConfig"];
+        assert_eq!(lambda["MaximumRetryAttempts"], 0, "{name}: the next run is the retry");
+        let failed = &lambda["DestinationConfig"]["OnFailure"]["Destination"]["Fn::GetAtt"][0];
+        assert_eq!(*failed, target["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][0], "{name}");
+        assert_eq!(target["RetryPolicy"]["MaximumRetryAttempts"], 2, "{name}");
+        let letters = target["DeadLetterConfig"]["Arn"]["Fn::GetAtt"][0].as_str().expect("a queue");
+        assert!(watched.contains(letters), "{name}: no alarm watches {letters}");
+        scheduled.insert(name, schedule["Properties"]["ScheduleExpression"].as_str().expect("a rate"));
     }
-    assert_eq!(
-        scheduled,
-        [
-            ("Scanner", "rate(5 minutes)"),
-            ("Completer", "rate(1 minute)"),
-            ("Reaper", "rate(1 hour)"),
-            ("Relay", "rate(1 minute)"),
-            ("Packer", "rate(1 minute)")
-        ]
-    );
+    let expected = [
+        ("Completer", "rate(1 minute)"),
+        ("Packer", "rate(1 minute)"),
+        ("Reaper", "rate(1 hour)"),
+        ("Relay", "rate(1 minute)"),
+        ("Scanner", "rate(5 minutes)"),
+    ];
+    assert_eq!(scheduled, BTreeMap::from(expected));
 }
 
 /// The stack of alarms is told of the resources that its parameters are named after.
 #[test]
 fn parameters_of_monitoring_refer_to_their_resources() {
-    let template = template();
+    let sample = sample(true);
     for (name, value) in
-        template["Resources"]["Monitoring"]["Properties"]["Parameters"].as_mapping().expect("parameters")
+        sample["Resources"]["Monitoring"]["Properties"]["Parameters"].as_mapping().expect("parameters")
     {
-        let watched = [&value["Ref"], &value["Fn::GetAtt"][0]].into_iter().find_map(Value::as_str);
+        let watched = [&value["Ref"], &value["Fn::GetAtt"][0], &value["Fn::If"][1]["Ref"]];
+        let watched = watched.into_iter().find_map(Value::as_str);
         let expected = match name.as_str().expect("a name") {
             "Stack" => "AWS::StackName",
             "Table" => "Locks",
             "OrderRows" => "OrdersTable",
+            "AlarmTopicArn" => "Topic",
             name => name,
         };
         assert_eq!(watched, Some(expected), "{name:?}");
@@ -67,7 +65,7 @@ fn parameters_of_monitoring_refer_to_their_resources() {
 #[test]
 fn an_alarm_is_raised_by_what_is_too_much_or_by_silence() {
     let mut silent = 0;
-    for (name, alarm) in resources(&monitoring(), "AWS::CloudWatch::Alarm") {
+    for (name, alarm) in resources(&template(), "AWS::CloudWatch::Alarm") {
         let alarm = &alarm["Properties"];
         let raised = [&alarm["ComparisonOperator"], &alarm["TreatMissingData"]];
         if name.ends_with("IsSilent") {
@@ -92,12 +90,23 @@ fn metrics_of(text: &str) -> BTreeSet<String> {
     queried.chain(plotted).chain(ditto).chain(searched).collect()
 }
 
+/// The bodies of the dashboards, one for each part, as text and as JSON.
+fn dashboards(template: &Value) -> Vec<(&str, serde_json::Value)> {
+    let all = resources(template, "AWS::CloudWatch::Dashboard");
+    assert_eq!(all.len(), 3);
+    let bodies = all.into_iter().map(|(name, dashboard)| {
+        let body = substituted(&dashboard["Properties"]["DashboardBody"]).expect("a body");
+        (body, serde_json::from_str(body).unwrap_or_else(|error| panic!("{name}: {error}")))
+    });
+    bodies.collect()
+}
+
 #[test]
-fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
-    let monitoring = monitoring();
+fn alarms_and_dashboards_use_metrics_that_the_code_emits() {
+    let template = template();
     let known: BTreeSet<String> = locker::metrics::ALL.iter().map(|name| (*name).to_owned()).collect();
     let mut alarmed = BTreeSet::new();
-    for (name, alarm) in resources(&monitoring, "AWS::CloudWatch::Alarm") {
+    for (name, alarm) in resources(&template, "AWS::CloudWatch::Alarm") {
         let alarm = &alarm["Properties"];
         if alarm["Namespace"] == "Locker" {
             alarmed.insert(alarm["MetricName"].as_str().expect("a name").to_owned());
@@ -118,7 +127,7 @@ fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
                 yaml("{ Name: stack, Value: { Ref: Stack } }"),
                 "{name}: of this stack"
             );
-        } else if let Some(query) = alarm["Metrics"][0]["Expression"]["Fn::Sub"].as_str() {
+        } else if let Some(query) = substituted(&alarm["Metrics"][0]["Expression"]) {
             let of_this_stack = "WHERE \"stack\" = '${Stack}'";
             assert!(query.ends_with(of_this_stack), "{name} listens to every stack: {query}");
             alarmed.extend(metrics_of(query));
@@ -159,12 +168,10 @@ fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
     ] {
         assert!(alarmed.contains(metric), "no alarm on {metric}");
     }
-    let body = monitoring["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"]
-        .as_str()
-        .expect("a body");
-    let dashboard: serde_json::Value = serde_json::from_str(body).expect("JSON");
-    assert!(dashboard["widgets"].as_array().is_some_and(|widgets| widgets.len() >= 9));
-    let shown = metrics_of(body);
+    let bodies = dashboards(&template);
+    let widgets = bodies.iter().map(|(_, it)| it["widgets"].as_array().map_or(0, Vec::len)).sum::<usize>();
+    assert!(widgets >= 9, "{widgets}");
+    let shown: BTreeSet<String> = bodies.iter().flat_map(|(body, _)| metrics_of(body)).collect();
     assert!(shown.len() >= 24, "{shown:?}");
     let unknown: Vec<_> = alarmed.union(&shown).filter(|metric| !known.contains(*metric)).collect();
     assert!(unknown.is_empty(), "no code emits {unknown:?}");
@@ -174,10 +181,9 @@ fn alarms_and_dashboard_use_metrics_that_the_code_emits() {
 /// not quoted.
 #[test]
 fn queries_are_such_as_cloudwatch_takes() {
-    let monitoring = monitoring();
-    let body = monitoring["Resources"]["Dashboard"]["Properties"]["DashboardBody"]["Fn::Sub"].as_str();
-    let dashboard: serde_json::Value = serde_json::from_str(body.expect("a body")).expect("JSON");
-    for widget in dashboard["widgets"].as_array().expect("widgets") {
+    let template = template();
+    let bodies = dashboards(&template);
+    for widget in bodies.iter().flat_map(|(_, body)| body["widgets"].as_array().expect("widgets")) {
         let text = widget.to_string();
         assert!(text.matches("SELECT ").count() <= 1, "{text}");
         let expressions = widget["properties"]["metrics"].as_array().into_iter().flatten();
@@ -186,8 +192,8 @@ fn queries_are_such_as_cloudwatch_takes() {
             assert_eq!(expression.matches('(').count(), expression.matches(')').count(), "{expression}");
         }
     }
-    for (name, alarm) in resources(&monitoring, "AWS::CloudWatch::Alarm") {
-        let Some(query) = alarm["Properties"]["Metrics"][0]["Expression"]["Fn::Sub"].as_str() else {
+    for (name, alarm) in resources(&template, "AWS::CloudWatch::Alarm") {
+        let Some(query) = substituted(&alarm["Properties"]["Metrics"][0]["Expression"]) else {
             continue;
         };
         let schema =
@@ -237,8 +243,8 @@ fn every_alarm_says_how_urgent_it_is_and_leads_to_one_page() {
             assert_eq!(former, None, "{name} has a second entry in {page}");
         }
     }
-    let monitoring = monitoring();
-    for (name, alarm) in resources(&monitoring, "AWS::CloudWatch::Alarm") {
+    let template = template();
+    for (name, alarm) in resources(&template, "AWS::CloudWatch::Alarm") {
         let text = alarm["Properties"]["AlarmDescription"]["Fn::Sub"].as_str().expect("a text");
         let action = serde_yaml_ng::to_string(&alarm["Properties"]["AlarmActions"]).expect("text");
         let is_urgent = action.contains("UrgentTopicArn");
@@ -253,8 +259,8 @@ fn every_alarm_says_how_urgent_it_is_and_leads_to_one_page() {
 
 #[test]
 fn saved_queries_look_for_what_the_code_logs() {
-    let monitoring = monitoring();
-    let queries = resources(&monitoring, "AWS::Logs::QueryDefinition");
+    let template = template();
+    let queries = resources(&template, "AWS::Logs::QueryDefinition");
     assert_eq!(queries.len(), 7);
     let source = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../locker/src"));
     for (name, query) in queries {
