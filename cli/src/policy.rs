@@ -28,6 +28,10 @@ pub(crate) struct Policy {
     /// For a viewer: without inputs, results and bodies. `status` and `ls` work, `show` does not.
     #[arg(long)]
     no_data: bool,
+
+    /// ARN of your KMS key of the tables: the policy allows its use through DynamoDB.
+    #[arg(long, value_name = "ARN")]
+    key: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -188,6 +192,17 @@ impl Policy {
                     "Null": { "dynamodb:LeadingKeys": "false" },
                 },
             }))
+        }));
+        statements.extend(self.key.as_deref().map(|key| {
+            let suffix = if partition == "aws-cn" { "amazonaws.com.cn" } else { "amazonaws.com" };
+            json!({
+                "Effect": "Allow",
+                "Action": ["kms:Decrypt"],
+                "Resource": key,
+                "Condition": {
+                    "StringEquals": { "kms:ViaService": format!("dynamodb.{region}.{suffix}") },
+                },
+            })
         }));
         json!({ "Version": "2012-10-17", "Statement": statements })
     }

@@ -65,7 +65,7 @@ def check_schedules(parts):
             else:
                 assert target["Arn"] == {"Fn::GetAtt": [invoked, "Arn"]}, (part, name)
             role = template["Resources"][f"{name}Role"]
-            [invoke, miss] = role["Properties"]["Policies"][0]["PolicyDocument"]["Statement"]
+            [invoke, miss, _] = role["Properties"]["Policies"][0]["PolicyDocument"]["Statement"]
             assert invoke["Resource"] == target["Arn"] and invoke["Action"] == ["lambda:InvokeFunction"], name
             assert miss["Resource"] == target["DeadLetterConfig"]["Arn"] and miss["Action"] == ["sqs:SendMessage"], name
     assert found == 5, found
@@ -74,6 +74,56 @@ def check_schedules(parts):
 def statements(listed):
     for statement in listed:
         yield statement["Fn::If"][1] if "Fn::If" in statement else statement
+
+
+def chosen(condition, value):
+    """A value that exists only if there is a key."""
+    return {"Fn::If": [condition, value, {"Ref": "AWS::NoValue"}]}
+
+
+def documents(template):
+    """The statements of each policy of a template."""
+    for name, resource in template["Resources"].items():
+        properties = resource.get("Properties", {})
+        if "PolicyDocument" in properties:
+            yield name, properties["PolicyDocument"]["Statement"]
+        for policy in properties.get("Policies", []):
+            listed = policy.get("Statement") or policy.get("PolicyDocument", {}).get("Statement")
+            if listed:
+                yield name, listed
+
+
+def check_keys(templates):
+    """Tables, queues and topics can have a key of the user, and the policies may use it."""
+    table = {"SSEEnabled": True, "SSEType": "KMS", "KMSMasterKeyId": {"Ref": "TableKmsKeyArn"}}
+    expected = {
+        "AWS::DynamoDB::Table": {"SSESpecification": chosen("HasTableKey", table)},
+        "AWS::SQS::Queue": {
+            "KmsMasterKeyId": chosen("HasQueueKey", {"Ref": "QueueKmsKeyArn"}),
+            "SqsManagedSseEnabled": {"Fn::If": ["HasQueueKey", {"Ref": "AWS::NoValue"}, True]},
+        },
+        "AWS::SNS::Topic": {"KmsMasterKeyId": chosen("HasTopicKey", {"Ref": "TopicKmsKeyArn"})},
+    }
+    for path, template in templates.items():
+        for name, resource in template["Resources"].items():
+            for field, value in expected.get(resource["Type"], {}).items():
+                assert resource["Properties"].get(field) == value, (path, name, field)
+        for name, listed in documents(template):
+            # The packer's other policy is that of a consumer, which may use the key of the tables.
+            if (path, name) == ("template", "Packer"):
+                continue
+            actions = {action for statement in statements(listed) for action in statement["Action"]}
+            keys = [it["Fn::If"] for it in listed if "Fn::If" in it and it["Fn::If"][0] in ("HasTableKey", "HasQueueKey")]
+            found = {(condition, action) for condition, statement, _ in keys for action in statement["Action"]}
+            needed = set()
+            if any(action.startswith("dynamodb:") for action in actions):
+                needed |= {("HasTableKey", "kms:Decrypt")}
+            if "sqs:ReceiveMessage" in actions:
+                needed |= {("HasQueueKey", "kms:Decrypt")}
+            # SAM allows the scanner to send to its queue for missed runs.
+            if "sqs:SendMessage" in actions or name == "Scanner":
+                needed |= {("HasQueueKey", "kms:Decrypt"), ("HasQueueKey", "kms:GenerateDataKey")}
+            assert found == needed, (path, name, found ^ needed)
 
 
 def check_policies(templates):
@@ -95,7 +145,7 @@ def check_parameters(parts, sample):
     for part, template in {**parts, "template": sample}.items():
         for name, parameter in template["Parameters"].items():
             assert "Description" in parameter, (part, name)
-            # Descriptions differ where a parameter is for more functions. Only tokens may do without a Stack.
+            # Descriptions differ where a parameter is for more resources. Only tokens may do without a Stack.
             same = {key: value for key, value in parameter.items() if key != "Description"}
             assert name == "Stack" or seen.setdefault(name, same) == same, (part, name)
         if part in REQUIRED:
@@ -137,6 +187,7 @@ def check():
     check_alarms(parts)
     check_schedules(parts)
     check_policies(templates)
+    check_keys(templates)
     check_parameters(parts, sample)
 
 

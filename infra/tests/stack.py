@@ -24,6 +24,7 @@ from account import Account, Command
 INFRA = pathlib.Path(__file__).resolve().parents[1]
 # A key of the user. Moto does not encrypt.
 KEY = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd-12ab-34cd-56ef-1234567890ab"
+KEYS = {f"{it}KmsKeyArn": KEY for it in ("Table", "Queue", "Topic")}
 NO_TTL = "TTL is disabled"
 # The types that moto makes nothing of.
 UNKNOWN_TO_MOTO = {
@@ -111,7 +112,7 @@ def check_scanner(account, command, table):
 def check_workflows(account, command):
     """The table of workflows, alone. The functions are names: nothing here invokes them."""
     of_all = {"Stack": "shop", "MostWritesPerSecond": "1000"}
-    workflows = account.deploy("workflows", INFRA / "workflows.yaml", {**of_all, "KmsKeyArn": KEY})
+    workflows = account.deploy("workflows", INFRA / "workflows.yaml", {**of_all, **KEYS})
     table = workflows["Table"]
     of_command = {
         "StartPolicy": (printed(command, "function", table="no-tokens", workflows=table), table),
@@ -148,7 +149,8 @@ def check_messages(account, command, table):
     assert attributes["FifoQueue"] == "true" and attributes["VisibilityTimeout"] == "180", attributes
     assert "deadLetterTargetArn" in attributes["RedrivePolicy"], attributes
 
-    without = {**parameters, "Queue": "off", "TableKmsKeyArn": KEY}
+    account.deploy("messages-with-keys", INFRA / "messages.yaml", {**parameters, **KEYS})
+    without = {**parameters, "Queue": "off", **KEYS}
     without = account.deploy("no-queue", INFRA / "messages.yaml", without)
     assert "QueueUrl" not in without and "SendPolicy" not in without, without
     check_policies(account, without, ["RelayPolicy", "ConsumerPolicy"])
@@ -165,6 +167,20 @@ def check_nested(account, command):
     only_ttl(command.problems("workflow", "table", "check", "--table", "no-tokens", "--workflows", table))
     [source] = functions.list_event_source_mappings(FunctionName="shop-packer")["EventSourceMappings"]
     assert source["EventSourceArn"].endswith(".fifo"), source
+
+
+def check_keys(account, stack, key):
+    """The queues and topics of a stack have this key of the user, or none. Moto ignores it for tables."""
+    found = set()
+    for resource in account.client("cloudformation").describe_stack_resources(StackName=stack)["StackResources"]:
+        kind, name = resource.get("ResourceType"), resource.get("PhysicalResourceId")
+        if kind == "AWS::SQS::Queue":
+            asked = account.client("sqs").get_queue_attributes(QueueUrl=name, AttributeNames=["All"])
+            found.add((kind, asked["Attributes"].get("KmsMasterKeyId")))
+        if kind == "AWS::SNS::Topic":
+            asked = account.client("sns").get_topic_attributes(TopicArn=name)
+            found.add((kind, asked["Attributes"].get("KmsMasterKeyId")))
+    assert found and {it for _, it in found} == {key}, (stack, found)
 
 
 def check_sample(account, outputs):
@@ -194,11 +210,12 @@ def main(binary):
             "JwtIssuer": "https://cognito-idp.eu-west-1.amazonaws.com/eu-west-1_a1B2c3D4e",
             "JwtAudience": "client",
         }
-        quiet = account.deploy("quiet", INFRA.parent / "template.yaml", {**parameters, "Packers": "off"})
+        quiet = account.deploy("quiet", INFRA.parent / "template.yaml", {**parameters, **KEYS, "Packers": "off"})
         assert "PackingQueueUrl" not in quiet and account.queues_of_messages() == [], "nothing of messages is made"
         quiet = ("--table", quiet["Table"], "--workflows", quiet["WorkflowsTable"])
         only_ttl(command.problems("doctor", *quiet), checks=2)
 
+        account.deploy("tokens-without-keys", INFRA / "tokens.yaml", {})
         whole = account.deploy("whole", INFRA.parent / "template.yaml", parameters)
         assert len(account.queues_of_messages()) == 4 and whole["PackingQueueUrl"]
         of_messages = account.made("whole") - account.made("quiet")
@@ -212,7 +229,7 @@ def main(binary):
         switch_ttl_on(account, [table, workflows])
         assert command.problems("doctor", *both) == []
 
-        outputs = account.deploy("tokens", INFRA / "tokens.yaml", {"KmsKeyArn": KEY})
+        outputs = account.deploy("tokens", INFRA / "tokens.yaml", KEYS)
         tokens = outputs["Table"]
         of_command = {"TokenPolicy": (printed(command, "function", table=tokens), tokens)}
         check_policies(account, outputs, list(of_command), of_command)
@@ -226,6 +243,10 @@ def main(binary):
         check_messages(account, command, workflows)
         check_nested(account, command)
         people.play(account, binary, command, tokens, workflows, printed)
+        for stack in ("quiet", "tokens", "workflows", "messages-with-keys"):
+            check_keys(account, stack, KEY)
+        for stack in ("whole", "tokens-without-keys", "scheduled", "messages"):
+            check_keys(account, stack, None)
         assert account.left_out == UNKNOWN_TO_MOTO, account.left_out
     finally:
         server.stop()

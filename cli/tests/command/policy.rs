@@ -76,6 +76,17 @@ fn on_items(role: &str, more: &[&str]) -> Vec<String> {
 }
 
 #[test]
+fn key_of_the_tables_may_be_used_through_dynamodb_only() {
+    let key = "arn:aws:kms:eu-west-1:123456789012:key/1234abcd";
+    let document = bare(&place(), &[&["policy", "viewer", "--key", key], &WHERE[..]].concat(), &[]).json();
+    let last = document["Statement"].as_array().and_then(|it| it.last()).expect("statements");
+    assert_eq!((&last["Action"][0], &last["Action"][1]), (&Value::from("kms:Decrypt"), &Value::Null));
+    assert_eq!(last["Resource"], key);
+    let service = &last["Condition"]["StringEquals"]["kms:ViaService"];
+    assert_eq!(*service, "dynamodb.eu-west-1.amazonaws.com");
+}
+
+#[test]
 fn policy_names_the_missing_part() {
     let place = place();
     let table = ["--table", "locks"];

@@ -19,6 +19,5 @@ mod stack;
 mod start;
 mod template;
 mod till;
-mod tokens_only;
 mod watched;
 mod worker;
