@@ -90,10 +90,25 @@ class Account:
                 properties.setdefault("QueueName", {"Fn::Sub": f"${{AWS::StackName}}-{stem}-{name}.fifo"})
             if resource["Type"] == "AWS::CloudFormation::Stack":
                 properties["TemplateURL"] = self.uploaded(folder / properties["TemplateURL"])
-                if "Api" in properties["Parameters"]:
+                if "Api" in properties.get("Parameters", {}):
                     properties["Parameters"]["Api"] = "no-api-in-moto"
+        # Moto's CloudFormation makes no secrets. Each is made here, and references are replaced with it.
+        of_type = {name: it["Type"] for name, it in template["Resources"].items()}
+        for name in [name for name, kind in of_type.items() if kind == "AWS::SecretsManager::Secret"]:
+            text = json.dumps(template).replace(json.dumps({"Ref": name}), json.dumps(self.secret(f"{stem}-{name}")))
+            template = json.loads(text)
+        # Moto has no function URLs, and fails on an output that reads one.
+        for output in template.get("Outputs", {}).values():
+            if "FunctionUrl" in str(output["Value"]):
+                output["Value"] = "https://no-function-url-in-moto.example.com/"
         # CloudFormation transforms each template, nested templates too.
         return transform(template, {}, ManagedPolicies()) if "Transform" in template else template
+
+    def secret(self, name):
+        """The ARN of a secret, which is made if there is none."""
+        manager = self.client("secretsmanager")
+        listed = manager.list_secrets(Filters=[{"Key": "name", "Values": [name]}])["SecretList"]
+        return listed[0]["ARN"] if listed else manager.create_secret(Name=name, SecretString="a token")["ARN"]
 
     def uploaded(self, path):
         """The address of a nested template."""
@@ -129,6 +144,13 @@ class Account:
         """The queues that only a stack with packers has."""
         urls = self.client("sqs").list_queues().get("QueueUrls", [])
         return [url for url in urls if "-Messages" in url]
+
+    def resources(self, part):
+        """What moto made of the stack whose name has this part."""
+        cloudformation = self.client("cloudformation")
+        [stack] = [it for it in cloudformation.describe_stacks()["Stacks"] if part in it["StackName"]]
+        made = cloudformation.describe_stack_resources(StackName=stack["StackName"])["StackResources"]
+        return [it for it in made if "LogicalResourceId" in it]
 
     def made(self, stack):
         """The logical ids of what moto made of a stack."""

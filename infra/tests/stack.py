@@ -10,6 +10,7 @@ learns a type, this test fails, and the exception goes.
 import ast
 import json
 import logging
+import os
 import pathlib
 import re
 import sys
@@ -29,11 +30,15 @@ NO_TTL = "TTL is disabled"
 # The types that moto makes nothing of.
 UNKNOWN_TO_MOTO = {
     "AWS::ApiGatewayV2::Api",
+    "AWS::ApiGatewayV2::Integration",
+    "AWS::ApiGatewayV2::Route",
     "AWS::ApiGatewayV2::Stage",
     "AWS::CloudWatch::Alarm",
     "AWS::Lambda::EventInvokeConfig",
+    "AWS::Lambda::Url",
     "AWS::Logs::QueryDefinition",
     "AWS::Scheduler::Schedule",
+    "AWS::SecretsManager::Secret",
 }
 
 
@@ -183,6 +188,39 @@ def check_keys(account, stack, key):
     assert found and {it for _, it in found} == {key}, (stack, found)
 
 
+def check_sandbox(account):
+    """The provider of a trial charges each key once, and never after a refund."""
+    outputs = account.deploy("trial", INFRA.parent / "template.yaml", {"Trial": "on", "Packers": "off"})
+    assert outputs["ApiUrl"], outputs
+    # Moto runs functions in Docker only, so the code of the function runs here.
+    made = {it["LogicalResourceId"]: it.get("PhysicalResourceId") for it in account.resources("-Sandbox-")}
+    secret = "sandbox-Token"
+    token = account.client("secretsmanager").get_secret_value(SecretId=secret)["SecretString"]
+    os.environ |= {"CHARGES": made["Charges"], "TOKEN": secret, "AWS_ENDPOINT_URL": account.endpoint}
+    code = parts.read("infra/sandbox.yaml")["Resources"]["Provider"]["Properties"]["Code"]["ZipFile"]
+    provider = {}
+    exec(compile(code, "sandbox.yaml", "exec"), provider)
+    del os.environ["AWS_ENDPOINT_URL"]
+
+    def ask(method, path, body="", bearer=token, **headers):
+        headers = {"authorization": f"Bearer {bearer}", **headers}
+        request = {"http": {"method": method}}
+        event = {"headers": headers, "rawPath": path, "body": body, "requestContext": request}
+        answer = provider["handler"](event, None)
+        return answer["statusCode"], json.loads(answer["body"])
+
+    key = {"idempotency-key": "@ada/order/1"}
+    assert ask("POST", "/charges", bearer="wrong", **key) == (401, {})
+    assert ask("GET", "/charges/%40ada%2Forder%2F1") == (404, {})
+    charged = ask("POST", "/charges", **key)
+    assert charged[0] == 200 and charged == ask("POST", "/charges", **key) == ask("GET", "/charges/%40ada%2Forder%2F1")
+    refund = {"refund": charged[1]["charge"].replace("ch_", "re_")}
+    assert ask("POST", "/refunds", json.dumps({"chargeKey": "@ada/order/1"})) == (200, refund)
+    assert ask("POST", "/charges", **key)[0] == 422
+    assert ask("POST", "/refunds", json.dumps({"chargeKey": "@ada/order/2"})) == (200, {"refund": None})
+    assert ask("POST", "/charges", **{"idempotency-key": "@ada/order/2"})[0] == 422
+
+
 def check_sample(account, outputs):
     """The functions of the sample have the names that its parts expect, and the tables of its parts."""
     functions = account.client("lambda")
@@ -216,6 +254,7 @@ def main(binary):
         only_ttl(command.problems("doctor", *quiet), checks=2)
 
         account.deploy("tokens-without-keys", INFRA / "tokens.yaml", {})
+        check_sandbox(account)
         whole = account.deploy("whole", INFRA.parent / "template.yaml", parameters)
         assert len(account.queues_of_messages()) == 4 and whole["PackingQueueUrl"]
         of_messages = account.made("whole") - account.made("quiet")

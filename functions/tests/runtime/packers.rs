@@ -6,13 +6,15 @@ use serde_yaml_ng::{Mapping, Value};
 
 use crate::template::{composed, resources, yaml};
 
-/// A template as it is when the condition `HasPackers` holds, or does not. The stack has a name. What
-/// other conditions decide stays as it is written.
+/// A template as it is when the condition `HasPackers` holds, or does not. The stack has a name, and is
+/// no trial. What other conditions decide stays as it is written.
 pub(crate) fn resolved(template: &Value, holds: bool) -> Value {
     let mut template = chosen(template, holds).expect("a template");
     for part in ["Resources", "Outputs"] {
         let Some(entries) = template[part].as_mapping_mut() else { continue };
-        entries.retain(|_, entry| holds || entry["Condition"] != "HasPackers");
+        entries.retain(|_, entry| {
+            (holds || entry["Condition"] != "HasPackers") && entry["Condition"] != "IsTrial"
+        });
         for entry in entries.values_mut().filter_map(Value::as_mapping_mut) {
             if entry.get("Condition").is_some_and(|condition| condition == "HasPackers") {
                 entry.remove("Condition");
@@ -23,11 +25,16 @@ pub(crate) fn resolved(template: &Value, holds: bool) -> Value {
     template
 }
 
+fn is_decided(condition: &Value) -> bool {
+    ["HasPackers", "NamesStack", "IsTrial"].iter().any(|name| *condition == *name)
+}
+
 /// `None`: it is left out.
 fn chosen(value: &Value, holds: bool) -> Option<Value> {
     match value {
-        Value::Mapping(_) if ["HasPackers", "NamesStack"].iter().any(|it| value["Fn::If"][0] == *it) => {
-            let holds_here = holds || value["Fn::If"][0] == "NamesStack";
+        Value::Mapping(_) if is_decided(&value["Fn::If"][0]) => {
+            let condition = &value["Fn::If"][0];
+            let holds_here = *condition == "NamesStack" || (*condition == "HasPackers" && holds);
             let choice = &value["Fn::If"][if holds_here { 1 } else { 2 }];
             (choice["Ref"] != "AWS::NoValue").then(|| chosen(choice, holds)).flatten()
         }

@@ -171,8 +171,13 @@ fn functions_that_drive_purchases_get_their_tables() {
 #[test]
 fn parameters_say_what_they_take_and_an_api_without_its_authorizer_is_not_made() {
     let template = template();
-    assert_eq!(template["Resources"]["Api"]["Properties"]["FailOnWarnings"], true);
-    for (url, pattern) in [("PaymentsUrl", "https://[^@]+"), ("JwtIssuer", "https://.+")] {
+    let jwt = &template["Resources"]["Callers"]["Properties"]["JwtConfiguration"];
+    assert_eq!(*jwt, yaml("{ Issuer: { Ref: JwtIssuer }, Audience: [{ Ref: JwtAudience }] }"));
+    let rule = &template["Rules"]["NeedsProviderAndIssuer"]["Assertions"][0]["Assert"]["Fn::Not"][0];
+    for (place, parameter) in ["PaymentsUrl", "JwtIssuer", "JwtAudience"].iter().enumerate() {
+        assert_eq!(rule["Fn::Or"][place]["Fn::Equals"][0]["Ref"], *parameter);
+    }
+    for (url, pattern) in [("PaymentsUrl", "(https://[^@]+)?"), ("JwtIssuer", "(https://.+)?")] {
         assert_eq!(template["Parameters"][url]["AllowedPattern"], pattern, "{url}");
     }
     for (name, parameter) in template["Parameters"].as_mapping().expect("parameters") {
@@ -186,7 +191,7 @@ fn parameters_say_what_they_take_and_an_api_without_its_authorizer_is_not_made()
 #[test]
 fn the_api_logs_each_request_and_no_caller() {
     let template = template();
-    let log = &template["Resources"]["Api"]["Properties"]["AccessLogSettings"];
+    let log = &template["Resources"]["ApiStage"]["Properties"]["AccessLogSettings"];
     assert_eq!(log["DestinationArn"]["Fn::GetAtt"][0], "ApiLog");
     let format = log["Format"].as_str().expect("a format");
     let fields: serde_json::Value = serde_json::from_str(format).expect("JSON");
@@ -252,27 +257,38 @@ fn a_message_that_is_not_done_comes_back_later_and_is_kept_in_the_end() {
 #[test]
 fn every_route_has_its_authorizer_and_its_throttle() {
     let template = template();
-    let api = &template["Resources"]["Api"]["Properties"];
-    let callers = api["Auth"]["DefaultAuthorizer"].as_str().expect("an authorizer");
-    let jwt = &api["Auth"]["Authorizers"][callers]["JwtConfiguration"];
-    assert_eq!(*jwt, yaml("{ issuer: { Ref: JwtIssuer }, audience: [{ Ref: JwtAudience }] }"));
+    let stage = &template["Resources"]["ApiStage"]["Properties"];
     let throttle =
         "{ ThrottlingRateLimit: { Ref: RequestsPerSecond }, ThrottlingBurstLimit: { Ref: RequestsAtOnce } }";
-    assert_eq!(api["DefaultRouteSettings"], yaml(throttle));
-    assert!(api["RouteSettings"].is_null(), "they hold for all");
-    let mut routes = 0;
-    for (name, function) in resources(&template, "AWS::Serverless::Function") {
-        for event in
-            function["Properties"]["Events"].as_mapping().into_iter().flat_map(|events| events.values())
-        {
-            if event["Type"] == "HttpApi" {
-                assert_eq!(event["Properties"]["ApiId"]["Ref"], "Api", "{name}");
-                assert!(event["Properties"]["Auth"].is_null(), "{name}: a route without the authorizer");
-                routes += 1;
-            }
-        }
+    assert_eq!(stage["DefaultRouteSettings"], yaml(throttle));
+    assert!(stage["RouteSettings"].is_null(), "they hold for all");
+    let routes = resources(&template, "AWS::ApiGatewayV2::Route");
+    for (name, route) in &routes {
+        let route = &route["Properties"];
+        assert_eq!(route["AuthorizationType"], "JWT", "{name}");
+        assert_eq!(route["AuthorizerId"]["Ref"], "Callers", "{name}");
+        assert_eq!(route["ApiId"]["Ref"], "Api", "{name}");
     }
-    assert_eq!(routes, 3);
+    let keys: BTreeSet<_> = routes.iter().map(|(_, it)| it["Properties"]["RouteKey"].as_str()).collect();
+    let expected = ["GET /orders/{id}", "POST /orders", "POST /purchases"];
+    assert_eq!(keys, BTreeSet::from(expected.map(Some)));
+    // No function has a route of its own, which would have no authorizer.
+    for (name, function) in resources(&template, "AWS::Serverless::Function") {
+        let events = function["Properties"]["Events"].as_mapping().into_iter().flat_map(|it| it.values());
+        assert!(events.into_iter().all(|event| event["Type"] != "HttpApi"), "{name}");
+    }
+}
+
+/// A trial has a provider, and an API that IAM authorises.
+#[test]
+fn every_route_of_a_trial_is_authorised_by_iam() {
+    let sample = yaml(include_str!("../../../template.yaml"));
+    for (name, route) in resources(&sample, "AWS::ApiGatewayV2::Route") {
+        let kind = yaml("{ 'Fn::If': [IsTrial, AWS_IAM, JWT] }");
+        assert_eq!(route["Properties"]["AuthorizationType"], kind, "{name}");
+    }
+    assert_eq!(sample["Resources"]["Sandbox"]["Condition"], "IsTrial");
+    assert_eq!(sample["Parameters"]["Trial"]["Default"], "off");
 }
 
 /// The parts have the names of functions as parameters, and so depend on no function.
