@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use locker::workflow::Limits;
 use locker::{KeysInLogs, Settings};
 
@@ -75,6 +76,7 @@ impl<F: Fn(&str) -> Option<OsString>> Variables<F> {
         let mut settings = Settings::default();
         // A default instead of an unreadable value would hide tokens from listings.
         settings.shards = self.number("LOCKER_SHARDS", 1..=1000).unwrap_or(1);
+        settings.restored = self.moment("LOCKER_RESTORED");
         settings.expect_within = self.millis("LOCKER_EXPECT_MS", 1000, 60_000);
         settings.keys_in_logs = match self.text("LOCKER_KEYS_IN_LOGS").as_str() {
             "" | "clear" => KeysInLogs::Clear,
@@ -128,6 +130,16 @@ impl<F: Fn(&str) -> Option<OsString>> Variables<F> {
             self.refuse(name, &format!("a number from {} to {}", range.start(), range.end()));
         }
         number.and_then(|number| T::try_from(number).ok())
+    }
+
+    /// A time that cannot be read is refused: without it, a restored table would be open.
+    fn moment(&mut self, name: &str) -> Option<DateTime<Utc>> {
+        let text = self.text(name);
+        let time = DateTime::parse_from_rfc3339(&text).ok();
+        if time.is_none() && !text.is_empty() {
+            self.refuse(name, "a time such as 2026-11-27T08:30:00Z");
+        }
+        time.map(|time| time.to_utc())
     }
 
     fn millis(&mut self, name: &str, least: u64, default: u64) -> Duration {

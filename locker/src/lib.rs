@@ -274,6 +274,11 @@ struct Http;
 #[doc = include_str!("../../docs/book/src/migrating.md")]
 struct Migrating;
 
+/// Compiles the example of the chapter on a restored table.
+#[cfg(all(doctest, feature = "http"))]
+#[doc = include_str!("../../docs/book/src/restoring.md")]
+struct Restoring;
+
 /// The examples of the package's README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

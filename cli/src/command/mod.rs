@@ -246,7 +246,8 @@ pub(crate) async fn execute(registry: Registry) -> Result<Exit, Exit> {
         let place = options.place.named(verb.default_place)?;
         start_log(verb.is_server)?;
         let opening = Opening::Create(Tables::ALL);
-        let mut connection = connection::open(place, options.place.shards, opening).await?;
+        let mut connection =
+            connection::open(place, options.place.shards, options.place.restored, opening).await?;
         (connection.source, connection.registered) = (registry.source_of_messages(), registry.console());
         say_place(&connection);
         return (verb.run)(matches, &connection, options.output).await;
@@ -264,7 +265,8 @@ pub(crate) async fn execute(registry: Registry) -> Result<Exit, Exit> {
     }
     let place = options.place.named(None)?;
     start_log(verb.is_server())?;
-    let mut connection = connection::open(place, options.place.shards, verb.opening()).await?;
+    let mut connection =
+        connection::open(place, options.place.shards, options.place.restored, verb.opening()).await?;
     (connection.source, connection.registered) = (registry.source_of_messages(), registry.console());
     run_stock(verb, registry, &matches, &options, &connection).await
 }

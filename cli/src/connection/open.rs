@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use aws_config::{BehaviorVersion, SdkConfig};
 use aws_sdk_dynamodb::Client;
+use chrono::{DateTime, Utc};
 use locker::operator::Console;
 use locker::{Locker, Settings};
 
@@ -38,9 +39,14 @@ pub(crate) enum Opening {
 }
 
 /// Opens a place.
-pub(crate) async fn open(place: Where, shards: u16, opening: Opening) -> Result<Connection, Exit> {
+pub(crate) async fn open(
+    place: Where,
+    shards: u16,
+    restored: Option<DateTime<Utc>>,
+    opening: Opening,
+) -> Result<Connection, Exit> {
     let mut settings = Settings::default();
-    settings.shards = shards;
+    (settings.shards, settings.restored) = (shards, restored);
     // An operator or a cron job waits here, so there is time to become certain.
     settings.attempt_timeout = Duration::from_secs(5);
     settings.give_up_after = Duration::from_secs(20);

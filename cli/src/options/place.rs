@@ -3,8 +3,10 @@
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
+use chrono::{DateTime, Utc};
 use clap::Args;
 
+use super::moment::moment;
 use super::store;
 use crate::connection::{Aws, Where};
 use crate::exit::Exit;
@@ -45,6 +47,11 @@ pub(crate) struct Place {
     /// Number of index shards that unfinished tokens and workflows are spread over.
     #[arg(long, global = true, value_name = "N", env = "LOCKER_SHARDS", default_value_t = 1)]
     pub(crate) shards: u16,
+
+    /// End of the restore, if the tables were restored from a backup. The command holds older work
+    /// for an operator instead of doing it.
+    #[arg(long, global = true, value_name = "TIME", env = "LOCKER_RESTORED", value_parser = moment)]
+    pub(crate) restored: Option<DateTime<Utc>>,
 }
 
 impl Place {

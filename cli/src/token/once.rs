@@ -15,6 +15,7 @@ use std::io::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use clap::Args;
 use locker::{Attempt, BeginBuilder, Form, Origin, Retention, RunError};
 
@@ -26,7 +27,7 @@ pub(crate) use shim::{arguments as waiting_arguments, wait_and_become};
 use super::process;
 use crate::connection::Connection;
 use crate::exit::Exit;
-use crate::options::{Kept, duration};
+use crate::options::{Kept, duration, moment};
 use crate::output;
 
 const DETAILS: &str = "\
@@ -87,6 +88,11 @@ pub(crate) struct Once {
     /// USER@HOST].
     #[arg(long = "as", value_name = "NAME")]
     owner: Option<String>,
+
+    /// When this was requested first, for restored tables (see --restored): 2026-11-01 or
+    /// 2026-11-01T08:30:00Z, in UTC.
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    requested_at: Option<DateTime<Utc>>,
 
     /// If the command fails, release the token, so that it may be run again.
     #[arg(long, conflicts_with = "hold_on_failure")]
@@ -184,6 +190,9 @@ impl Once {
             None if self.no_fingerprint => token,
             None => token.fingerprint_bytes(command_line(&self.command)),
         };
+        if let Some(time) = self.requested_at {
+            token = token.requested_at(time);
+        }
         match self.wait {
             Some(wait) => token.wait_for(wait),
             None => token,

@@ -150,6 +150,11 @@ async fn a_function_names_what_its_environment_lacks() {
             ("LOCKER_SHARDS", "0"),
             "LOCKER_SHARDS is not a number from 1 to 1000; correct it in the template",
         ),
+        (
+            scanner,
+            ("LOCKER_RESTORED", "yesterday"),
+            "LOCKER_RESTORED is not a time such as 2026-11-27T08:30:00Z",
+        ),
         (scanner, ("LOCKER_TABLE", "a table"), "a table name must be 3 to 255 letters"),
         (worker, ("PAYMENTS_URL", "localhost:4001"), "PAYMENTS_URL cannot be used: the address must be http"),
     ] {
