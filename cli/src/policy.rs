@@ -12,8 +12,8 @@ use crate::output;
 
 /// The partition key of the item with the last run of the scanner, in the table of tokens.
 const RUN_OF_THE_SCANNER: &str = "locker runs scanner";
-/// The partition key of the items with the last runs of completer, reaper and relay, in the table of
-/// workflows.
+/// The partition key of the items with the last runs of completer, reaper and relay, in the table
+/// of workflows.
 const RUNS_ON_WORKFLOWS: &str = "locker runs";
 
 #[derive(Debug, Args)]
@@ -112,8 +112,8 @@ impl Role {
         }
     }
 
-    /// The action on items with this partition key only, which contain when a function ran last. The
-    /// scanner writes its run. `locker status` reads the runs.
+    /// The action on items with this partition key only, which contain when a function ran last.
+    /// The scanner writes its run. `locker status` reads the runs.
     const fn allowed_on_runs(self, no_data: bool) -> &'static [(On, &'static str, &'static str)] {
         match self {
             Self::Scanner => &[(Tokens, "PutItem", RUN_OF_THE_SCANNER)],

@@ -8,6 +8,7 @@
 //! | `lockTokensReplayed` | counter | `operation`, `outcome` | begins that got a stored answer or failure |
 //! | `lockTokensInProgress` | counter | `operation` | begins refused because another caller's work is in progress |
 //! | `lockTokensMismatched` | counter | `operation` | begins with the same key and a different request |
+//! | `requestsHeldByRestore` | counter | `operation` | requests that were held because the table was restored |
 //! | `lockTokensEnded` | counter | `operation`, `outcome` | tokens ended: `success`, `failure`, `held`, `released`, `resolved` |
 //! | `lockTokensExtended` | counter | `operation` | expected completions postponed |
 //! | `lostOwnership` | counter | `operation` | ends and extensions by an attempt that no longer owned the token |

@@ -343,7 +343,6 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         let put = context.store().put_item(VERB, &item, Some(&header.revision), Guard::Absent, until);
         match put.await? {
             Written::Done if header.is_quarantined() => {
-                metrics::count_workflow(metrics::RESTORED, W::NAME);
                 context.report_quarantined(&header);
                 Ok(Started::Ended(Ended::Quarantined(header.reason.clone().unwrap_or_default())))
             }

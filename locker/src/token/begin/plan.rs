@@ -209,8 +209,8 @@ impl Plan {
         }
     }
 
-    /// Returns the token of this begin, if no token in progress is stored under the key. `released`:
-    /// the released token that it replaces.
+    /// Returns the token of this begin, if no token in progress is stored under the key.
+    /// `released`: the released token that it replaces.
     pub(crate) fn first_token(&self, released: Option<&Record>) -> NewToken {
         let token = NewToken {
             key_use: released.map_or(KeyUse::FIRST, |record| record.key_use),
