@@ -176,7 +176,7 @@ async fn unfinished_work_of_the_backup_is_held_and_not_taken_over() {
     }
     // The probe asked the provider after the restore.
     let safe = async |_: locker::Record| Ok(Probed::Safe);
-    let probed = begin(&closed, "probed").take_over_if(Duration::ZERO, move |record| safe(record));
+    let probed = begin(&closed, "probed").take_over_if(Duration::ZERO, safe);
     assert_eq!(outcome(probed).await, "acquired");
 }
 
