@@ -24,6 +24,12 @@ use row::Row;
 #[tokio::main(worker_threads = 2)]
 async fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
+    // What the library reports, for the owner of the account. Rows are on standard output.
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
     match args::role() {
         Role::Run(run) => parts(run).await,
         Role::Keys { table, keys } => keys::child(&table, keys).await,

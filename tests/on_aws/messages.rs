@@ -109,19 +109,23 @@ pub(crate) async fn send_and_consume(account: &Account, committed: &Committed) {
     let seconds = committed.began.elapsed().as_secs();
     for (at, consumed) in consumed.into_iter().enumerate() {
         let is_ordered = TARGETS[at] != "bus";
-        let mut right = 0;
-        for mut numbers in consumed.numbers.into_values() {
+        let (mut right, mut wrong) = (0, String::new());
+        for (subject, mut numbers) in consumed.numbers {
             if !is_ordered {
                 numbers.sort_unstable();
             }
-            right += u32::from(numbers.into_iter().eq(0..OF_A_WORKFLOW));
+            if numbers.iter().copied().eq(0..OF_A_WORKFLOW) {
+                right += 1;
+            } else {
+                wrong = format!("{subject}: {numbers:?}");
+            }
         }
         let subjects = all / OF_A_WORKFLOW;
         let order = if is_ordered { "each in order" } else { "in any order" };
         Row::new(format!("{all} messages: {}", names[at]))
             .expected(format!("{all} once, {subjects} subjects complete, {order}"))
             .seen(format!(
-                "{} once of {} deliveries, {right} subjects, {seconds} s {}",
+                "{} once of {} deliveries, {right} subjects, {seconds} s {} {wrong}",
                 consumed.taken,
                 consumed.deliveries,
                 consumed.others.first().map_or("", String::as_str)
@@ -169,10 +173,14 @@ async fn consume(account: &Account, name: &str, url: &str, all: u32, patience: D
         let taken = inbox.atomic(&message).commit().await?;
         let mut consumed = consumed.lock().expect("no panic");
         consumed.deliveries += 1;
+        let (subject, number) = (message.subject.clone().unwrap_or_default(), message.data()?);
+        let numbers = consumed.numbers.entry(subject).or_default();
+        let is_known = numbers.contains(&number);
         match taken {
-            Taken::Now => {
-                let subject = message.subject.clone().unwrap_or_default();
-                consumed.numbers.entry(subject).or_default().push(message.data()?);
+            Taken::Now if is_known => consumed.others.push(format!("{number} was taken twice")),
+            // Before: the transaction of the first delivery was applied, and its reply was lost.
+            Taken::Now | Taken::Before if !is_known => {
+                numbers.push(number);
                 consumed.taken += 1;
             }
             Taken::Before => {}
