@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
 use locker::aws::{EventBus, Sqs, Topic};
@@ -12,6 +12,7 @@ use locker::relay::Relay;
 use locker::workflow::{Flow, Outcome, Stop, Workflow, Workflows};
 use locker::{Failure, SystemClock};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::account::Account;
 use crate::row::Row;
@@ -165,7 +166,8 @@ async fn consume(account: &Account, name: &str, url: &str, all: u32, patience: D
     let workflows = account.workflows().build().expect("workflows");
     let inbox = workflows.inbox(name).expect("an inbox");
     let sqs = Sqs::queue(&account.sqs, url);
-    let width = if account.run.moto { 2 } else { 16 };
+    // Moto may give one message to two receivers that ask at the same time.
+    let width = if account.run.moto { 1 } else { 4 };
     let consumer = inbox.consumer().concurrency(width).hiding(sqs.clone());
     let (consumed, done) = (Mutex::new(Consumed::default()), Notify::new());
     let handle = async |delivery: Delivery| {

@@ -11,7 +11,8 @@ WIDTHS = (34, 40, 44)
 class Report:
     """The rows, each with what was expected, what was seen, and a state."""
 
-    def __init__(self):
+    def __init__(self, name="on-aws"):
+        self.name = name
         self.rows = []
         self.counts = {}
         self.usd = 0.0
@@ -19,13 +20,13 @@ class Report:
     def add(self, name, expected, seen, state):
         state = {True: "ok", False: "wrong"}.get(state, state)
         self.rows.append((name, str(expected), str(seen), state))
-        print(f"on-aws: {state}: {name}: {seen}", flush=True)
+        print(f"{self.name}: {state}: {name}: {seen}", flush=True)
 
     def read(self, lines):
         """The lines of JSON of `on_aws`."""
         for line in lines:
             if not line.startswith("{"):
-                print(f"on-aws: {line.rstrip()}", flush=True)
+                print(f"{self.name}: {line.rstrip()}", flush=True)
                 continue
             value = json.loads(line)
             if "row" in value:

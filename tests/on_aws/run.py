@@ -123,7 +123,7 @@ def check_tables(report, stacks, given):
 
 def check_report(stacks, arguments, seconds):
     """A wrong expectation is reported: two runs of each key. Returns the exit code."""
-    wrong = Report()
+    wrong = Report("on-aws: expected to be wrong")
     parts(wrong, stacks, [*arguments, "--only", "keys", "--keys", "2", "--runs-per-key", "2"], seconds)
     return wrong.exit_code() if [row[3] for row in wrong.rows] == ["wrong"] else 0
 
@@ -199,7 +199,8 @@ def remove(report, stacks):
 
 def main():
     given, clock = options(), time.monotonic()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, signal.default_int_handler)
     stacks = Stacks(given.prefix, start_moto() if given.moto else None, given.scanner)
     report = Report()
     if not given.remove_only:

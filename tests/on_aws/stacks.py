@@ -17,8 +17,8 @@ import account as simulated  # noqa: E402
 from samtranslator.translator.transform import transform  # noqa: E402
 from samtranslator.yaml_helper import yaml_parse  # noqa: E402
 
-# Bounds the cost: three tables for an hour cost at most USD 4.05.
-MOST_WRITES = "600"
+# Write units a second, a bound of the cost next to `--i-pay-up-to-usd`. A new table takes 4,000.
+MOST_WRITES = "2000"
 # The order of creation. The removal is in the opposite order.
 STACKS = ("tokens", "workflows", "messages", "targets")
 
@@ -145,7 +145,10 @@ class Stacks:
         """Without backups, no system backup of a deleted table is kept."""
         dynamodb = self.client("dynamodb")
         for table in self.tables():
+            active = dynamodb.get_waiter("table_exists")
+            active.wait(TableName=table, WaiterConfig={"Delay": 2})
             dynamodb.update_table(TableName=table, DeletionProtectionEnabled=False)
+            active.wait(TableName=table, WaiterConfig={"Delay": 2})
             off = {"PointInTimeRecoveryEnabled": False}
             dynamodb.update_continuous_backups(TableName=table, PointInTimeRecoverySpecification=off)
 

@@ -1,11 +1,12 @@
 //! The table: write units, the lag of the index, conflicts of transactions, and expiry.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use futures_util::future::join_all;
 use locker::workflow::{Flow, Outcome, Stop, Workflow};
 use locker::{Begun, Failure};
+use tokio::time::Instant;
 
 use crate::account::{self, Account};
 use crate::meter::Meter;

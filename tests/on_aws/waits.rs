@@ -1,8 +1,9 @@
 //! A workflow that waits for an event.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use locker::workflow::{Completer, Event, Flow, Outcome, Signalled, Stop, Workflow};
+use tokio::time::Instant;
 
 use crate::account::Account;
 use crate::row::Row;
