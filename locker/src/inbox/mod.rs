@@ -127,8 +127,8 @@ impl Inbox {
     /// # Errors
     ///
     /// [`ReceiveError::TooOld`], [`ReceiveError::Restored`]; [`ReceiveError::Argument`] if the key
-    /// would be too long, or the source or the id is empty. If a source or an id has a form that brokers refuse, the key
-    /// contains its digest.
+    /// would be too long, or the source or the id is empty. If a source or an id has a form that
+    /// brokers refuse, the key contains its digest.
     pub fn key(&self, message: &Incoming) -> Result<Key, ReceiveError> {
         let identity = message.identity()?;
         self.check_restored(message)?;
