@@ -14,12 +14,17 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::time;
-use super::token::record::{Record, TokenState};
+use super::token::record::{Intervention, Record, TokenState};
 
 /// Returns the cause of a token, workflow or message that is held by these rules.
 pub(crate) fn cause(requested: Option<DateTime<Utc>>) -> String {
     let requested = requested.map_or_else(|| "at an unknown time".to_owned(), time::to_text);
     format!("the table was restored and may have forgotten this work, requested {requested}")
+}
+
+/// Returns the time of the request for a record: its start, or the last act of an operator on it.
+pub(crate) fn requested(created: DateTime<Utc>, act: Option<&Intervention>) -> DateTime<Utc> {
+    act.map_or(created, |act| created.max(act.at))
 }
 
 /// The end of a restore. Its table is closed for older requests.
@@ -50,8 +55,7 @@ impl Restored {
     /// A token that was begun after the restore had a new request or an opened key. So its release
     /// does not close the key.
     pub(crate) fn opened(&self, released: &Record) -> Option<DateTime<Utc>> {
-        let acted = released.intervention.as_ref().map(|act| act.at);
-        let latest = acted.max(Some(released.created));
+        let latest = Some(requested(released.created, released.intervention.as_ref()));
         latest.filter(|_| released.state == TokenState::Released && !self.is_before(latest))
     }
 }
@@ -59,7 +63,6 @@ impl Restored {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::token::record::Intervention;
     use crate::core::token::record::tests::{at, begun, by, ended_in};
 
     /// A restore that ended at 500, with a clock skew of 5 seconds.

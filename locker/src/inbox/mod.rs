@@ -141,12 +141,10 @@ impl Inbox {
     /// Refuses a message that a restored table may have forgotten. An operator's redrive allows it.
     fn check_restored(&self, message: &Incoming) -> Result<(), ReceiveError> {
         let requested = message.time.max(session::requested());
-        match self.context.restored() {
-            Some(restored) if restored.is_before(requested) => {
-                Err(ReceiveError::Restored { time: message.time })
-            }
-            _ => Ok(()),
+        if self.context.may_have_forgotten(requested) {
+            return Err(ReceiveError::Restored { time: message.time });
         }
+        Ok(())
     }
 
     /// Refuses a message that is older than the window.

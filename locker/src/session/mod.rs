@@ -119,6 +119,11 @@ impl Session {
         self.settings().restored.map(|end| Restored::new(end, self.skew()))
     }
 
+    /// Whether the table was restored, and may have forgotten a request of this time.
+    pub(crate) fn may_have_forgotten(&self, requested: Option<DateTime<Utc>>) -> bool {
+        self.restored().is_some_and(|restored| restored.is_before(requested))
+    }
+
     /// Returns `longest`, or the time left before the deadline if that is shorter.
     pub(crate) fn bounded(&self, longest: Duration, deadline: Option<DateTime<Utc>>) -> Duration {
         deadline.map_or(longest, |deadline| longest.min(time::between(self.now(), deadline)))

@@ -457,12 +457,10 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             continues: None,
         };
         let requested = self.requested.or_else(session::requested);
-        match context.restored() {
-            Some(restored) if restored.is_before(requested) => {
-                Ok(Header::held(NewWorkflow { owner: None, ..new }, requested, context.stamp()))
-            }
-            _ => Ok(Header::started(new, context.stamp())),
+        if context.may_have_forgotten(requested) {
+            return Ok(Header::held(NewWorkflow { owner: None, ..new }, requested, context.stamp()));
         }
+        Ok(Header::started(new, context.stamp()))
     }
 }
 

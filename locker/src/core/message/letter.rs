@@ -20,7 +20,7 @@ use crate::core::token::record::Intervention;
 use crate::core::token::work::Work;
 use crate::core::workflow::place::{MessagePlace, Partition, Place};
 use crate::core::workflow::step::RecordId;
-use crate::core::{cause, time};
+use crate::core::{cause, restored, time};
 
 /// Until then the process that committed a message sends it; afterwards a relay may.
 pub(crate) const GRACE: Duration = Duration::from_secs(30);
@@ -390,7 +390,7 @@ impl Letter {
 
     /// Returns when the table received the message, or an operator last acted on it.
     pub(crate) fn requested(&self) -> DateTime<Utc> {
-        self.intervention.as_ref().map_or(self.created, |act| self.created.max(act.at))
+        restored::requested(self.created, self.intervention.as_ref())
     }
 
     /// Whether its delay has not ended.

@@ -115,8 +115,8 @@ fn order_of<'a>(delivery: &'a Delivery, identity: &'a str) -> Order<'a> {
 impl Consumer {
     /// Returns the failure of a message of this time that a restored table may have forgotten.
     pub(super) fn held_by_restore(&self, time: Option<DateTime<Utc>>) -> Option<Failed> {
-        let is_before = self.context.restored()?.is_before(time);
-        is_before.then(|| Failed::at_once(Class::InDoubt, restored::cause(time)))
+        let is_held = self.context.may_have_forgotten(time);
+        is_held.then(|| Failed::at_once(Class::InDoubt, restored::cause(time)))
     }
 
     pub(super) async fn place(&self, heard: &Heard) -> Result<Place, Error> {

@@ -12,6 +12,7 @@ use chrono::{DateTime, Utc};
 use crate::core::answer::Body;
 use crate::core::key::Key;
 pub use crate::core::listed::List;
+use crate::core::restored;
 use crate::core::retention::Retention;
 use crate::core::token::record::Intervention;
 use crate::core::token::work::Work;
@@ -198,7 +199,7 @@ impl Header {
     /// Returns the time of the request for the work of its runs: its start, or the last act of an
     /// operator.
     pub(crate) fn requested(&self) -> DateTime<Utc> {
-        self.intervention.as_ref().map_or(self.created, |act| self.created.max(act.at))
+        restored::requested(self.created, self.intervention.as_ref())
     }
 
     /// Returns the outcome that callers receive. `None`: the workflow has not ended.
