@@ -75,7 +75,8 @@ pub(crate) async fn commit(account: &Account) -> Committed {
             other => Some(format!("{other:?}")),
         }
     });
-    let failed: Vec<_> = done.buffer_unordered(account.width()).filter_map(async |it| it).collect().await;
+    let failed: Vec<_> =
+        done.buffer_unordered(account.width()).filter_map(std::future::ready).collect().await;
     let (all, seconds) = (TARGETS.len() as u32 * workflows, began.elapsed().as_secs_f64());
     Row::new(format!("{all} workflows commit {} messages", all * OF_A_WORKFLOW))
         .expected(format!("{all} complete"))
