@@ -120,6 +120,7 @@ impl Session {
     }
 
     /// Whether the table was restored, and may have forgotten a request of this time.
+    #[cfg(feature = "workflow")]
     pub(crate) fn may_have_forgotten(&self, requested: Option<DateTime<Utc>>) -> bool {
         self.restored().is_some_and(|restored| restored.is_before(requested))
     }
