@@ -22,6 +22,7 @@ mod one_winner;
 mod operators;
 mod price;
 mod records_of_others;
+mod redacted;
 mod released_key;
 mod remembered;
 mod restored;

@@ -57,6 +57,10 @@ impl Codec {
     }
 }
 
+/// Stored instead of the name of a codec after the answer was erased. A version of this library
+/// that does not know the word refuses to read the record, so it never runs the work again.
+pub(crate) const REDACTED: &str = "redacted";
+
 /// An answer as it is stored.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Encoded {
@@ -95,6 +99,8 @@ pub(crate) enum Body {
     Inline(Encoded),
     /// In a separate item; the token stores its id and length.
     Beside { codec: Codec, id: String, bytes: usize },
+    /// An operator erased it.
+    Redacted,
 }
 
 /// The reason why a value could not be stored or read.
@@ -135,6 +141,9 @@ pub enum AnswerError {
         "the work is done, but its answer is missing: the item that the token refers to does not exist; do not run the work again"
     )]
     Missing,
+    /// An operator erased the answer. The work was done; do not run it again.
+    #[error("the work is done, but its result is not kept: an operator erased it; do not run the work again")]
+    Redacted,
     /// The stored bytes are damaged. The work was done; do not run it again.
     #[error("the work is done, but its answer is damaged: {reason}; do not run the work again")]
     Damaged {

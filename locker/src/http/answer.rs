@@ -24,6 +24,9 @@ pub(super) fn answered(begun: &Begun) -> Option<Result<Response<Whole>, Problem>
         Begun::Mismatch(_) => return Some(Err(Problem::KeyReused)),
         Begun::Restored(_) => return Some(Err(Problem::Restored)),
     };
+    if record.is_redacted() {
+        return Some(Err(Problem::Redacted));
+    }
     // An answer of another type may contain a `status` as well.
     let is_response = record.form().is_none_or(|form| *form == Form::HTTP);
     let stored = is_response.then(|| from_json::<StoredResponse>(json).ok()).flatten();

@@ -82,6 +82,8 @@ pub enum Problem {
     /// The first request with this key was processed with this status, and its response is not
     /// kept: it was a stream, or has trailers that are never stored.
     NotKept(StatusCode),
+    /// The first request with this key was processed, and an operator erased its response.
+    Redacted,
     /// The first request with this key was processed with this status, and its response was too
     /// large to be stored.
     ResponseTooLarge(StatusCode),
@@ -172,7 +174,7 @@ impl Problem {
             Self::NoResponse => {
                 (S::CONFLICT, "no-response", "The request has ended without a response", false)
             }
-            Self::NotKept(_) => {
+            Self::NotKept(_) | Self::Redacted => {
                 (S::CONFLICT, "not-kept", "The request was processed; its response is not kept", false)
             }
             Self::Failed => (S::CONFLICT, "failed", "The request failed", false),
@@ -283,6 +285,9 @@ impl Problem {
                 "The request with this idempotency key was processed and answered with the status {}; its response is not kept.",
                 status.as_u16()
             )),
+            Self::Redacted => same_key_only(
+                "The request with this idempotency key was processed; its response was erased and is not kept.",
+            ),
             Self::ResponseTooLarge(status) => same_key_only(&format!(
                 "A request with this idempotency key was answered with the status {}; its response can be given only once.",
                 status.as_u16()
@@ -392,6 +397,7 @@ mod tests {
             Problem::Restored,
             Problem::NoResponse,
             Problem::NotKept(StatusCode::OK),
+            Problem::Redacted,
             Problem::ResponseTooLarge(StatusCode::CREATED),
             Problem::Failed,
             Problem::BodyTooLarge(8),

@@ -249,6 +249,8 @@ pub enum Verb {
     Discard,
     /// Writes a note on a message.
     Note,
+    /// Erases the result of a token or a workflow that ended.
+    Redact,
 }
 
 impl Verb {
@@ -270,6 +272,7 @@ impl Verb {
             Self::Restore => "restore",
             Self::Discard => "discard",
             Self::Note => "note",
+            Self::Redact => "redact",
         }
     }
 

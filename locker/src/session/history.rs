@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | `history` | both | `invoke` or `outcome` |
 //! | `call` | both | the id of the call |
-//! | `op` | both | `begin`, `complete`, `fail`, `hold`, `release`, `extend`, `resolve`, `correct`, `close`, `releaseByOperator` |
+//! | `op` | both | `begin`, `complete`, `fail`, `hold`, `release`, `extend`, `resolve`, `correct`, `close`, `releaseByOperator`, `redact` |
 //! | `token` | both | the key, as logs show it |
 //! | `owner` | both | the owner that calls |
 //! | `attempt` | both | the attempt that calls, or that an operator creates or ends |
@@ -86,6 +86,7 @@ impl Call {
             }
             Write::Close { key, seen, ttl, .. } => ("close", key, seen.attempt.as_ref(), *ttl),
             Write::Free { key, seen, ttl, .. } => ("releaseByOperator", key, seen.attempt.as_ref(), *ttl),
+            Write::Redact { key, attempt, .. } => ("redact", key, Some(attempt), None),
             _ => return Self(None),
         };
         Self::invoke(session, op, key, owner, attempt.map(String::as_str), digest, ttl)

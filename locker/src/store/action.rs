@@ -70,7 +70,13 @@ impl Action {
         let builder = TransactWriteItem::builder();
         Ok(match self {
             Self::Given(given) => TransactWriteItem::clone(given),
-            Self::Token(write) => builder.update(update(table, Request::of(write))?).build(),
+            Self::Token(write) => {
+                let request = Request::of(write);
+                match &request.change {
+                    Change::Delete { .. } => builder.delete(delete(table, request)?).build(),
+                    _ => builder.update(update(table, request)?).build(),
+                }
+            }
             Self::Audit(audit) => builder.put(put_of(table, Request::new_audit(audit))?).build(),
             Self::Put { item, absent } => {
                 let guard = if *absent { Guard::Absent } else { Guard::None };
@@ -89,16 +95,7 @@ impl Action {
             }
             Self::DeleteOver { workflow, item, seen } => {
                 let change = Change::Delete { key: item_key(workflow, item) };
-                let Request { change, condition, names, values } =
-                    Request::guarded(change, Guard::Revision(seen));
-                let Change::Delete { key } = change else { return Err(not_of_this_kind()) };
-                let delete = Delete::builder()
-                    .table_name(table)
-                    .set_key(Some(key))
-                    .set_condition_expression(condition)
-                    .set_expression_attribute_names(Some(names))
-                    .set_expression_attribute_values(Some(values));
-                builder.delete(delete.build().map_err(unbuilt)?).build()
+                builder.delete(delete(table, Request::guarded(change, Guard::Revision(seen)))?).build()
             }
             #[cfg(feature = "workflow")]
             Self::DrivenBy { workflow, attempt } => {
@@ -149,6 +146,19 @@ fn put_of(table: &str, request: Request) -> Result<Put, Failure> {
         .set_expression_attribute_names(Some(names).filter(|names| !names.is_empty()))
         .set_expression_attribute_values(Some(values).filter(|values| !values.is_empty()))
         .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld)
+        .build()
+        .map_err(unbuilt)
+}
+
+fn delete(table: &str, request: Request) -> Result<Delete, Failure> {
+    let Request { change, condition, names, values } = request;
+    let Change::Delete { key } = change else { return Err(not_of_this_kind()) };
+    Delete::builder()
+        .table_name(table)
+        .set_key(Some(key))
+        .set_condition_expression(condition)
+        .set_expression_attribute_names(Some(names).filter(|names| !names.is_empty()))
+        .set_expression_attribute_values(Some(values).filter(|values| !values.is_empty()))
         .build()
         .map_err(unbuilt)
 }

@@ -51,6 +51,16 @@ impl Store {
 }
 
 impl Store {
+    /// The answer that an audit record in the table of tokens repeats. `None`: it repeats no text
+    /// of the work, or it has expired. The inner value is the id of a separate item.
+    pub(crate) async fn repeated(&self, key: &str, until: Until) -> Result<Option<Option<String>>, Error> {
+        let Some(item) = self.get(VERB, token_key(key), Freshness::Strong, until).await? else {
+            return Ok(None);
+        };
+        let repeats = [a::RESULT, a::RESULT_ID, a::CAUSE].iter().any(|name| item.contains_key(*name));
+        Ok(repeats.then(|| text(&item, a::RESULT_ID).map(str::to_owned)))
+    }
+
     /// The answer that an operator gave or found, from an audit record in the table of tokens.
     pub(crate) async fn given_to_token(
         &self,

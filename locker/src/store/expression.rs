@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use memchr::memchr_iter;
 
 use super::item::{self, Item, moment, number, text};
-use crate::core::answer::{Body, Encoded};
+use crate::core::answer::{Body, Encoded, REDACTED};
 use crate::core::class::Class;
 use crate::core::shard;
 #[cfg(feature = "workflow")]
@@ -306,6 +306,24 @@ impl Request {
                 ]);
                 set.guarded(key.as_str(), seen)
             }
+            Write::Redact { key, attempt, seen, operator, is_success } => {
+                let mut set = Set::default();
+                set.add("#version = :version", ":version", number(a::CURRENT_VERSION));
+                set.add("#attempt = :attempt", ":attempt", text(attempt));
+                let outcome = if *is_success { a::SUCCESS } else { a::FAILURE };
+                set.add("#outcome = :outcome", ":outcome", text(outcome));
+                intervention(&mut set, operator, Resolution::Redacted);
+                answer(&mut set, &Body::Redacted);
+                // A cause repeats the text of a failure, and another library stores it as `error`.
+                set.removes.extend(["#class", "#cause", "#error"]);
+                set.guarded(key.as_str(), seen)
+            }
+            Write::RedactAudit { key } => {
+                let mut set = Set::default();
+                answer(&mut set, &Body::Redacted);
+                set.removes.push("#cause");
+                set.update(key, "attribute_exists(#lockToken)".to_owned())
+            }
             Write::PutAnswer { key, encoded, ttl } => put_answer(key, encoded, *ttl),
             Write::ExpireAnswer { key, ttl } => {
                 let mut set = Set::default();
@@ -435,6 +453,10 @@ fn answer(set: &mut Set, body: &Body) {
             set.add("#resultId = :id", ":id", text(id));
             set.add("#resultBytes = :bytes", ":bytes", number(bytes));
             set.removes.push("#result");
+        }
+        Body::Redacted => {
+            set.add("#resultCodec = :codec", ":codec", text(REDACTED));
+            set.removes.extend(["#result", "#resultId", "#resultBytes"]);
         }
     }
 }

@@ -35,15 +35,18 @@ impl Store {
         self.write_on(write, Tries { silent: true, ..Tries::default() }, until).await
     }
 
-    /// Send an operator's write and its audit record, both or neither.
+    /// Send an operator's write and its audit record, both or neither. `also`: writes of other
+    /// items in the same transaction.
     pub(crate) async fn write_audited(
         &self,
         write: &Write,
         audit: Audit,
+        also: &[Write],
         until: Until,
     ) -> Result<Applied, Error> {
         let (verb, id) = (write.verb(), self.ids.attempt());
-        let actions = [Action::Token(Box::new(write.clone())), Action::Audit(Box::new(audit))];
+        let mut actions = vec![Action::Token(Box::new(write.clone())), Action::Audit(Box::new(audit))];
+        actions.extend(also.iter().map(|write| Action::Token(Box::new(write.clone()))));
         let (at, after_silence) = match self.transact(verb, &actions, &id, until).await? {
             Written::Done => return Ok(Written::Done),
             Written::Refused { found: at, after_silence } => (at, after_silence),
@@ -53,7 +56,9 @@ impl Store {
             match place {
                 0 => item = found,
                 // Its key is made for this call, so an earlier request of the call was applied.
-                _ => return Ok(Written::Done),
+                1 => return Ok(Written::Done),
+                // The item was deleted after it was read.
+                _ => {}
             }
         }
         refused(item, (verb, 1), after_silence)

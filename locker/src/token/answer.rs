@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::core::answer::{self, Body, Encoded};
+use crate::core::answer::{self, AnswerError, Body, Encoded};
 use crate::core::key::Key;
 use crate::core::shard;
 use crate::core::token::item::TokenItem;
@@ -10,7 +10,7 @@ use crate::core::token::record::{Record, TokenState};
 use crate::core::token::write::{NewToken, Write};
 use crate::error::Error;
 use crate::session::Session;
-use crate::store::{TokenSize, Until, room_for_answer};
+use crate::store::{Freshness, TokenSize, Until, room_for_answer};
 
 /// How much longer than its token a separate answer is kept, in seconds, so that no reader finds a
 /// token without its answer.
@@ -74,12 +74,27 @@ impl Session {
     pub(crate) async fn answer(&self, record: &Record, until: Until) -> Result<Option<String>, Error> {
         let encoded = match &record.body {
             None => return Ok(None),
+            Some(Body::Redacted) => return Err(AnswerError::Redacted.into()),
             Some(Body::Inline(encoded)) => encoded.clone(),
             Some(Body::Beside { codec, id, .. }) => {
-                self.store().read_answer(record.key.as_str(), id, *codec, until).await?
+                let key = record.key.as_str();
+                match self.store().read_answer(key, id, *codec, until).await {
+                    Err(Error::Answer(AnswerError::Missing))
+                        if self.is_redacted_now(record, until).await? =>
+                    {
+                        return Err(AnswerError::Redacted.into());
+                    }
+                    read => read?,
+                }
             }
         };
         Ok(Some(answer::decode(encoded)?))
+    }
+
+    /// Whether an operator erased the answer after the record was read.
+    async fn is_redacted_now(&self, record: &Record, until: Until) -> Result<bool, Error> {
+        let now = self.store().read(record.key.as_str(), Freshness::Strong, until).await?;
+        Ok(now.is_some_and(|now| now.is_redacted() && now.created == record.created))
     }
 
     /// Delete an answer that no token refers to. If that fails, its `ttl`, if it has one, removes

@@ -1,6 +1,9 @@
 //! Operators' verbs on tokens: each is one transaction of the token and its audit record, guarded
 //! by the record that the operator saw.
 
+use std::time::Duration;
+
+use chrono::DateTime;
 use serde_json::Value;
 
 use super::lock::end::overwritten;
@@ -11,7 +14,8 @@ use crate::core::time;
 use crate::core::token::act::{self, Facts, Of, TokenAct};
 use crate::core::token::audit::Audit;
 use crate::core::token::decide::{self, Ended};
-use crate::core::token::record::{Intervention, Record, TokenState};
+use crate::core::token::item::TokenItem;
+use crate::core::token::record::{Intervention, KeyUse, Record, TokenState};
 use crate::core::token::resolution::Resolution;
 use crate::core::token::write::{NextKey, Write};
 use crate::error::Error;
@@ -20,6 +24,13 @@ use crate::session::Session;
 use crate::session::history::{self, Call};
 use crate::session::{Intervened, Operator};
 use crate::store::{TokenSize, Written};
+
+/// Copies that are erased in one transaction with the token. A transaction has at most 100 actions.
+const MOST_COPIES: usize = 80;
+
+/// The time after which the index lists an act for certain enough: its delay is normally under a
+/// second.
+const LISTED_AFTER: Duration = Duration::from_secs(60);
 
 impl Locker {
     /// Complete an **overdue, in-doubt or held** token with an operator's answer. A token that an
@@ -97,6 +108,42 @@ impl Locker {
     /// Same as [`resolve`](Self::resolve).
     pub async fn close(&self, record: &Record, operator: &Operator) -> Result<Intervened, Error> {
         self.intervene(record, TokenAct::Close, None, operator).await
+    }
+
+    /// Erases the stored answer or failure of a token that **has ended**. The work happened, and
+    /// its result is not kept.
+    ///
+    /// The key stays used, for the retention that the token was begun with: no later caller does
+    /// the work. A later begin gets [`Begun::Completed`](crate::Begun::Completed) or
+    /// [`Begun::Failed`](crate::Begun::Failed), and its result is
+    /// [`AnswerError::Redacted`](crate::AnswerError::Redacted). The fingerprint and the key itself
+    /// stay.
+    ///
+    /// Audit records of earlier acts on the token keep the operator and the reason. Their copies of
+    /// an answer and of a cause are erased, too. Audit records of an earlier token under the same
+    /// key, which expired before this token was begun, are not read.
+    ///
+    /// If the token has changed since it was read, nothing is written and the result is
+    /// [`Intervened::Changed`]. [`Intervened::NotPossible`]: the token is in progress, held or
+    /// released, or its result was erased before.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`resolve`](Self::resolve). [`Error::Unavailable`] also if an operator acted on the
+    /// token in the last minute, and the index does not list that act yet.
+    ///
+    /// # Cost
+    ///
+    /// As [`resolve`](Self::resolve); 2 write units for each KB of an answer in a separate item. If
+    /// an operator acted on the token before: 1 request for each 100 acts since the token was
+    /// begun, and 1 read and 2 write units for each act on this token.
+    ///
+    /// # Crash window
+    ///
+    /// The token, its answer, its audit record and the copies in earlier audit records are one
+    /// transaction. If there are more than 80 copies, the others are erased before it.
+    pub async fn redact(&self, record: &Record, operator: &Operator) -> Result<Intervened, Error> {
+        self.intervene(record, TokenAct::Redact, None, operator).await
     }
 
     /// Release an **overdue, in-doubt or held** token, so that its work can be done again.
@@ -207,6 +254,7 @@ impl Locker {
             TokenAct::Resolve(_) => self.answer_with(record, result, operator, Resolution::Resolved).await,
             TokenAct::Correct => self.answer_with(record, result, operator, Resolution::Corrected).await,
             TokenAct::Close => self.end_as_held(record, operator).await,
+            TokenAct::Redact => self.erase(record, operator).await,
             TokenAct::Release { new_key, .. } => {
                 self.free(record, operator, act::gives_new_key(new_key, record)).await
             }
@@ -218,7 +266,74 @@ impl Locker {
         let ttl = self.kept(record).ttl(intervention.at);
         let (key, seen) = (record.key.clone(), record.seen.clone());
         let write = Write::Close { key, seen, operator: intervention.clone(), ttl };
-        self.session().intervene(write, record, (Resolution::Closed, intervention), None).await
+        self.session().intervene(write, record, (Resolution::Closed, intervention), None, &[]).await
+    }
+
+    async fn erase(&self, record: &Record, operator: &Operator) -> Result<Intervened, Error> {
+        let session = self.session();
+        let mut also = self.copies(record).await?;
+        let first = also.split_off(also.len().min(MOST_COPIES));
+        for copy in first {
+            session.store().write(&copy, session.until(None)).await?;
+        }
+        let intervention = operator.at(session.now());
+        let (key, seen, attempt) = (record.key.clone(), record.seen.clone(), session.new_id());
+        let is_success = record.state == TokenState::Completed;
+        let write = Write::Redact { key, attempt, seen, operator: intervention.clone(), is_success };
+        session.intervene(write, record, (Resolution::Redacted, intervention), None, &also).await
+    }
+
+    /// The writes that erase the answer in its separate item, and the copies in audit records of
+    /// earlier acts, the latest first.
+    async fn copies(&self, record: &Record) -> Result<Vec<Write>, Error> {
+        let session = self.session();
+        let token = record.key.as_str();
+        let drop = |id: &str| Write::DropAnswer { key: TokenItem::Answer { token, id }.to_string() };
+        let mut ids = Vec::new();
+        if let Some(Body::Beside { id, .. }) = &record.body {
+            ids.push(id.clone());
+        }
+        let mut copies = Vec::new();
+        for act in self.acts_on(record).await?.into_iter().rev() {
+            let Some(id) = session.store().repeated(&act, session.until(None)).await? else { continue };
+            copies.push(Write::RedactAudit { key: act });
+            ids.extend(id.filter(|id| !ids.contains(id)));
+        }
+        let mut writes: Vec<_> = ids.iter().map(|id| drop(id)).collect();
+        writes.extend(copies);
+        Ok(writes)
+    }
+
+    /// The keys of the audit records of earlier acts on the token, the oldest first.
+    async fn acts_on(&self, record: &Record) -> Result<Vec<String>, Error> {
+        let last = record.intervention.as_ref();
+        if last.is_none() && record.key_use == KeyUse::FIRST {
+            return Ok(Vec::new());
+        }
+        // Another version of the key does not remember when the first version was used.
+        let since = if record.key_use.version > 1 { DateTime::UNIX_EPOCH } else { record.key_since() };
+        // The clock of the operator may be slow.
+        let since = time::before(since.min(record.created), self.session().skew());
+        let mut list = self.audit(since).limit(usize::MAX);
+        let mut acts = Vec::new();
+        loop {
+            let page = list.clone().fetch().await?;
+            if let Some(error) = page.stopped_by {
+                return Err(error);
+            }
+            acts.extend(page.items.into_iter().filter(|act| act.key == record.key.as_str()));
+            match page.next {
+                Some(next) => list = list.from(next),
+                None => break,
+            }
+        }
+        let is_listed = last.is_none_or(|last| acts.iter().any(|act| act.at == Some(last.at)));
+        let is_recent = |at| at > time::before(self.session().now(), LISTED_AFTER);
+        if !is_listed && last.is_some_and(|last| is_recent(last.at)) {
+            let source = "the index does not list the last act on the token yet".into();
+            return Err(Error::Unavailable { verb: "redact", tries: 1, source });
+        }
+        Ok(acts.into_iter().map(|act| act.id).collect())
     }
 
     fn kept(&self, record: &Record) -> Retention {
@@ -244,7 +359,7 @@ impl Locker {
         let body = session.place(TokenSize::of(record, &attempt, operator.bytes()), json, ttl, None).await?;
         let (key, seen, given) = (record.key.clone(), record.seen.clone(), body.clone());
         let write = Write::Resolve { key, attempt, seen, operator: intervention.clone(), body, ttl, verb };
-        session.intervene(write, record, (verb, intervention), Some((given, digest))).await
+        session.intervene(write, record, (verb, intervention), Some((given, digest)), &[]).await
     }
 
     async fn free(&self, record: &Record, operator: &Operator, new_key: bool) -> Result<Intervened, Error> {
@@ -260,7 +375,7 @@ impl Locker {
             NextKey::Same { since: record.key_since() }
         };
         let write = Write::Free { key, attempt, seen, operator: intervention.clone(), ttl, next_key };
-        session.intervene(write, record, (Resolution::Released, intervention), None).await
+        session.intervene(write, record, (Resolution::Released, intervention), None, &[]).await
     }
 }
 
@@ -272,13 +387,14 @@ impl Session {
         record: &Record,
         (verb, operator): (Resolution, Intervention),
         answer: Option<(Body, Option<String>)>,
+        also: &[Write],
     ) -> Result<Intervened, Error> {
         let (answer, digest) = answer.unzip();
         let call = Call::write(self, &write, &operator.by, digest.flatten().as_deref());
         let settings = self.settings();
         let ttl = settings.audit_retention.ttl(operator.at);
         let audit = Audit::new(verb, record, operator, answer, (&self.new_id(), settings.shards, ttl));
-        let applied = self.apply(&write, audit, record).await;
+        let applied = self.apply((&write, also), audit, record).await;
         call.intervened(applied.as_ref());
         Ok(match applied? {
             Ok(()) => Intervened::Done,
@@ -289,12 +405,12 @@ impl Session {
     /// The inner error contains the current token, if it changed after the operator read it.
     async fn apply(
         &self,
-        write: &Write,
+        (write, also): (&Write, &[Write]),
         audit: Audit,
         record: &Record,
     ) -> Result<Result<(), Option<Box<Record>>>, Error> {
         let (by, audit_ttl) = (audit.operator.by.clone(), audit.ttl);
-        let applied = self.store().write_audited(write, audit, self.until(None)).await?;
+        let applied = self.store().write_audited(write, audit, also, self.until(None)).await?;
         if let Written::Refused { found: now, after_silence } = applied {
             match decide::ended(write, now.as_deref(), after_silence) {
                 Ended::Done => {}
@@ -308,6 +424,8 @@ impl Session {
         let expires = match write {
             // The token keeps it.
             Write::Close { ttl, .. } => *ttl,
+            // It is deleted.
+            Write::Redact { .. } => None,
             // The former answer lives as long as the audit record, which refers to it.
             _ => audit_ttl,
         };

@@ -22,6 +22,8 @@ pub(crate) enum TokenAct {
         /// The provider receives another key.
         new_key: bool,
     },
+    /// The result is erased: the work happened, and its result is not kept.
+    Redact,
 }
 
 /// The tokens that an act is meant for.
@@ -62,6 +64,10 @@ pub(crate) enum Refusal {
     Foreign,
     /// No operator gave the result.
     NotOperators,
+    /// An operator has erased the result.
+    Redacted,
+    /// The token has no result yet.
+    NotEnded,
     /// The act does not apply in the state of the token.
     Nothing,
 }
@@ -71,6 +77,9 @@ pub(crate) fn may(act: TokenAct, record: &Record, facts: &Facts) -> Result<(), R
     use TokenState::{Completed, Failed, Held, InProgress, Released};
     let state = record.state;
     match act {
+        TokenAct::Redact if !matches!(state, Completed | Failed) => Err(Refusal::NotEnded),
+        TokenAct::Redact | TokenAct::Correct if record.is_redacted() => Err(Refusal::Redacted),
+        TokenAct::Redact => Ok(()),
         TokenAct::Correct if record.is_answered_by_operator() => Ok(()),
         TokenAct::Correct => Err(Refusal::NotOperators),
         // No failure is known.
@@ -128,6 +137,7 @@ fn may_have_happened(record: &Record) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::answer::Body;
     use crate::core::class::Class;
     use crate::core::retention::Retention;
     use crate::core::token::record::tests::{at, begun, by, ended_in};
@@ -152,6 +162,7 @@ mod tests {
             ("held", Record { retention: retained, ..held.clone() }),
             ("held by another library", held),
             ("completed", ended_in(TokenState::Completed)),
+            ("redacted", Record { body: Some(Body::Redacted), ..ended_in(TokenState::Completed) }),
             ("completed by an operator", Record { resolution: resolved, ..ended_in(TokenState::Completed) }),
             ("failed", ended_in(TokenState::Failed)),
             ("released", released.clone()),
@@ -169,6 +180,7 @@ mod tests {
             ("resolve running", TokenAct::Resolve(Of::Running)),
             ("correct", TokenAct::Correct),
             ("close", TokenAct::Close),
+            ("redact", TokenAct::Redact),
         ]
     }
 
@@ -194,38 +206,41 @@ mod tests {
         let verbs: Vec<_> = acts().into_iter().map(|(name, _)| name).collect();
         assert_eq!(
             verbs.join(", "),
-            "release, release running, release ended, resolve, resolve running, correct, close"
+            "release, release running, release ended, resolve, resolve running, correct, close, redact"
         );
         assert_lines(
             &table(90),
             "\
-in progress, ?: MayRun yes Nothing MayRun yes NotOperators NotHeld
-in progress, ended: MayRun yes Nothing MayRun yes NotOperators NotHeld
-in progress, runs: Runs yes Nothing Runs yes NotOperators NotHeld
-in doubt, ?: yes yes Nothing yes yes NotOperators NotHeld
-in doubt, ended: yes yes Nothing yes yes NotOperators NotHeld
-in doubt, runs: Runs yes Nothing Runs yes NotOperators NotHeld
-held, ?: yes Nothing Nothing yes Nothing NotOperators yes
-held, ended: yes Nothing Nothing yes Nothing NotOperators yes
-held, runs: yes Nothing Nothing yes Nothing NotOperators yes
-held by another library, ?: yes Nothing Nothing yes Nothing NotOperators Foreign
-held by another library, ended: yes Nothing Nothing yes Nothing NotOperators Foreign
-held by another library, runs: yes Nothing Nothing yes Nothing NotOperators Foreign
-completed, ?: HasResult Nothing yes Nothing Nothing NotOperators NotHeld
-completed, ended: HasResult Nothing yes Nothing Nothing NotOperators NotHeld
-completed, runs: HasResult Nothing yes Nothing Nothing NotOperators NotHeld
-completed by an operator, ?: HasResult Nothing yes Nothing Nothing yes NotHeld
-completed by an operator, ended: HasResult Nothing yes Nothing Nothing yes NotHeld
-completed by an operator, runs: HasResult Nothing yes Nothing Nothing yes NotHeld
-failed, ?: HasResult Nothing yes Nothing Nothing NotOperators NotHeld
-failed, ended: HasResult Nothing yes Nothing Nothing NotOperators NotHeld
-failed, runs: HasResult Nothing yes Nothing Nothing NotOperators NotHeld
-released, ?: Nothing Nothing Nothing Nothing Nothing NotOperators NotHeld
-released, ended: Nothing Nothing Nothing Nothing Nothing NotOperators NotHeld
-released, runs: Nothing Nothing Nothing Nothing Nothing NotOperators NotHeld
-released by an operator, ?: Nothing Nothing Nothing yes Nothing NotOperators NotHeld
-released by an operator, ended: Nothing Nothing Nothing yes Nothing NotOperators NotHeld
-released by an operator, runs: Nothing Nothing Nothing yes Nothing NotOperators NotHeld
+in progress, ?: MayRun yes Nothing MayRun yes NotOperators NotHeld NotEnded
+in progress, ended: MayRun yes Nothing MayRun yes NotOperators NotHeld NotEnded
+in progress, runs: Runs yes Nothing Runs yes NotOperators NotHeld NotEnded
+in doubt, ?: yes yes Nothing yes yes NotOperators NotHeld NotEnded
+in doubt, ended: yes yes Nothing yes yes NotOperators NotHeld NotEnded
+in doubt, runs: Runs yes Nothing Runs yes NotOperators NotHeld NotEnded
+held, ?: yes Nothing Nothing yes Nothing NotOperators yes NotEnded
+held, ended: yes Nothing Nothing yes Nothing NotOperators yes NotEnded
+held, runs: yes Nothing Nothing yes Nothing NotOperators yes NotEnded
+held by another library, ?: yes Nothing Nothing yes Nothing NotOperators Foreign NotEnded
+held by another library, ended: yes Nothing Nothing yes Nothing NotOperators Foreign NotEnded
+held by another library, runs: yes Nothing Nothing yes Nothing NotOperators Foreign NotEnded
+completed, ?: HasResult Nothing yes Nothing Nothing NotOperators NotHeld yes
+completed, ended: HasResult Nothing yes Nothing Nothing NotOperators NotHeld yes
+completed, runs: HasResult Nothing yes Nothing Nothing NotOperators NotHeld yes
+redacted, ?: HasResult Nothing yes Nothing Nothing Redacted NotHeld Redacted
+redacted, ended: HasResult Nothing yes Nothing Nothing Redacted NotHeld Redacted
+redacted, runs: HasResult Nothing yes Nothing Nothing Redacted NotHeld Redacted
+completed by an operator, ?: HasResult Nothing yes Nothing Nothing yes NotHeld yes
+completed by an operator, ended: HasResult Nothing yes Nothing Nothing yes NotHeld yes
+completed by an operator, runs: HasResult Nothing yes Nothing Nothing yes NotHeld yes
+failed, ?: HasResult Nothing yes Nothing Nothing NotOperators NotHeld yes
+failed, ended: HasResult Nothing yes Nothing Nothing NotOperators NotHeld yes
+failed, runs: HasResult Nothing yes Nothing Nothing NotOperators NotHeld yes
+released, ?: Nothing Nothing Nothing Nothing Nothing NotOperators NotHeld NotEnded
+released, ended: Nothing Nothing Nothing Nothing Nothing NotOperators NotHeld NotEnded
+released, runs: Nothing Nothing Nothing Nothing Nothing NotOperators NotHeld NotEnded
+released by an operator, ?: Nothing Nothing Nothing yes Nothing NotOperators NotHeld NotEnded
+released by an operator, ended: Nothing Nothing Nothing yes Nothing NotOperators NotHeld NotEnded
+released by an operator, runs: Nothing Nothing Nothing yes Nothing NotOperators NotHeld NotEnded
 ",
         );
     }

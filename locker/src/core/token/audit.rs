@@ -29,13 +29,16 @@ impl Audit {
         (id, shards, ttl): (&str, u16, Option<i64>),
     ) -> Self {
         let token = found.key.as_str();
+        // An audit record lives longer than its token, and must not contain what the act erased.
+        let is_kept = resolution != Resolution::Redacted;
+        let of_token = || found.body.clone().filter(|body| is_kept && *body != Body::Redacted);
         Self {
             key: TokenItem::Audit { token, id }.to_string(),
             status: shard::status(shard::AUDIT, token, shards),
             resolution,
             operator,
             found: Box::new(Record { body: None, ..found.clone() }),
-            answer: answer.or_else(|| found.body.clone()),
+            answer: answer.or_else(of_token),
             ttl,
         }
     }

@@ -139,7 +139,10 @@ pub(crate) fn ended(write: &Write, record: Option<&Record>, after_silence: bool)
                 && record.intervention.is_none()
         }
         (
-            Write::Resolve { operator, .. } | Write::Close { operator, .. } | Write::Free { operator, .. },
+            Write::Resolve { operator, .. }
+            | Write::Close { operator, .. }
+            | Write::Free { operator, .. }
+            | Write::Redact { operator, .. },
             Some(record),
         ) => record.intervention.as_ref() == Some(operator),
         _ => false,
@@ -148,7 +151,7 @@ pub(crate) fn ended(write: &Write, record: Option<&Record>, after_silence: bool)
     // nothing shows whether ours was there before. Only a takeover directly from us proves that it
     // was not.
     let overwritten = match (write, record) {
-        (Write::Resolve { .. } | Write::Close { .. } | Write::Free { .. }, _) => true,
+        (Write::Resolve { .. } | Write::Close { .. } | Write::Free { .. } | Write::Redact { .. }, _) => true,
         (Write::Finish { attempt, .. }, Some(record)) => {
             let (ours, before) = (record.attempt.as_deref(), record.taken_over_from.as_deref());
             record.intervention.is_some() || (ours != Some(attempt) && before != Some(attempt))
@@ -401,9 +404,16 @@ mod tests {
         };
         let close = Write::Close { key: key(), seen: seen.clone(), operator: operator.clone(), ttl: None };
         let next_key = NextKey::Same { since: at(10) };
+        let redact = Write::Redact {
+            key: key(),
+            attempt: attempt.clone(),
+            seen: seen.clone(),
+            operator: operator.clone(),
+            is_success: true,
+        };
         let free = Write::Free { key: key(), attempt, seen, operator, ttl: None, next_key };
         let acted = |intervention: Option<Intervention>| Record { intervention, ..begun() };
-        for write in [resolve, close, free] {
+        for write in [resolve, close, redact, free] {
             assert_eq!(both(&write, Some(&acted(Some(by("ann"))))), DONE, "{write:?}");
             assert_eq!(both(&write, Some(&acted(Some(by("bob"))))), UNKNOWN_AFTER_SILENCE, "{write:?}");
             assert_eq!(both(&write, Some(&acted(None))), UNKNOWN_AFTER_SILENCE, "{write:?}");

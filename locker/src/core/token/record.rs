@@ -318,6 +318,13 @@ impl Record {
             && matches!(self.resolution, Some(Resolution::Resolved | Resolution::Corrected))
     }
 
+    /// Whether an operator erased the answer or the failure: the work happened, and its result is
+    /// not kept.
+    #[must_use]
+    pub const fn is_redacted(&self) -> bool {
+        matches!(self.body, Some(Body::Redacted))
+    }
+
     /// The name, the reason and the time of an operator's act on the token, if there was one.
     #[must_use]
     pub const fn intervention(&self) -> Option<&Intervention> {

@@ -36,10 +36,12 @@ pub enum Resolution {
     Discarded,
     /// Wrote a note on a message.
     Noted,
+    /// Erased the result of a token or a workflow that ended.
+    Redacted,
 }
 
 impl Resolution {
-    const ALL: [Self; 15] = [
+    const ALL: [Self; 16] = [
         Self::Resolved,
         Self::Corrected,
         Self::Closed,
@@ -55,6 +57,7 @@ impl Resolution {
         Self::Restored,
         Self::Discarded,
         Self::Noted,
+        Self::Redacted,
     ];
 
     /// The word, as it is stored in `resolution` and shown.
@@ -76,6 +79,7 @@ impl Resolution {
             Self::Restored => "restored",
             Self::Discarded => "discarded",
             Self::Noted => "noted",
+            Self::Redacted => "redacted",
         }
     }
 
@@ -94,7 +98,7 @@ mod tests {
         assert_eq!(
             words.join(" "),
             "resolved corrected closed released retried retriedWithNewKey skipped cancelled compensated \
-             signalled redriven archived restored discarded noted"
+             signalled redriven archived restored discarded noted redacted"
         );
         assert_eq!(words.map(Resolution::named), Resolution::ALL.map(Some));
         assert_eq!(Resolution::named("undone"), None);

@@ -139,6 +139,19 @@ pub(crate) enum Write {
         ttl: Option<i64>,
         next_key: NextKey,
     },
+    /// Erase the stored answer or failure, if the token is still the one seen. The state, the
+    /// fingerprint, the use of the key and the retention stay. The new attempt changes its
+    /// revision.
+    Redact {
+        key: Key,
+        attempt: String,
+        seen: Seen,
+        operator: Intervention,
+        /// Whether the work ended with an answer. Records of other writers do not store it.
+        is_success: bool,
+    },
+    /// Erase the answer that the audit record of an earlier act repeats.
+    RedactAudit { key: String },
     /// Store an answer in a separate item.
     PutAnswer { key: String, encoded: Encoded, ttl: Option<i64> },
     /// Set a `ttl` on an answer that its token no longer refers to: a reader may be about to fetch
@@ -155,6 +168,7 @@ impl Write {
             Self::Finish { finish, .. } => finish.outcome(),
             Self::Resolve { verb, .. } => verb.as_str(),
             Self::Close { .. } => Resolution::Closed.as_str(),
+            Self::Redact { .. } => Resolution::Redacted.as_str(),
             Self::Release { .. } | Self::Free { .. } => "released",
             _ => "resolved",
         }
@@ -175,6 +189,8 @@ impl Write {
             Self::Resolve { .. } => "resolve",
             Self::Close { .. } => "close",
             Self::Free { .. } => "release by hand",
+            Self::Redact { .. } => "redact",
+            Self::RedactAudit { .. } => "redact an audit record",
             Self::PutAnswer { .. } => "store the answer",
             Self::ExpireAnswer { .. } => "expire a former answer",
             Self::DropAnswer { .. } => "drop an unused answer",
@@ -226,6 +242,13 @@ pub(crate) mod tests {
             ttl: None,
             next_key: NextKey::Next { version: 2 },
         };
+        let redact = Write::Redact {
+            key: key(),
+            attempt: "a-3".to_owned(),
+            seen: begun().seen,
+            operator: by("ann"),
+            is_success: true,
+        };
         let release = Write::Release { key: key(), attempt: "a-1".to_owned(), keep: None };
         for (write, verb, outcome) in [
             (finish(Finish::Success), "complete", "success"),
@@ -235,6 +258,7 @@ pub(crate) mod tests {
             (resolve(Resolution::Corrected), "correct", "corrected"),
             (close, "close", "closed"),
             (free, "release by hand", "released"),
+            (redact, "redact", "redacted"),
             (release, "release", "released"),
         ] {
             assert_eq!((write.verb(), write.outcome()), (verb, outcome));

@@ -169,6 +169,13 @@ impl Act {
         Self::of(Verb::Note)
     }
 
+    /// Erases the results of tokens and workflows that ended: the work happened, and its result is
+    /// not kept.
+    #[must_use]
+    pub const fn redact() -> Self {
+        Self::of(Verb::Redact)
+    }
+
     /// Applies the act to this step, or this event, of each workflow.
     #[must_use]
     pub fn step(mut self, step: impl Into<String>) -> Self {
@@ -285,6 +292,7 @@ mod tests {
             Act::release().completed(),
             Act::release().new_key(),
             Act::close(),
+            Act::redact(),
             Act::resolve(json!(1)),
             Act::resolve(json!(2)),
             Act::resolve(json!(null)),

@@ -91,6 +91,7 @@ fn acts(act: &Act) -> Vec<TokenAct> {
         Verb::Resolve => of().map(TokenAct::Resolve).collect(),
         Verb::Correct => vec![TokenAct::Correct],
         Verb::Close => vec![TokenAct::Close],
+        Verb::Redact => vec![TokenAct::Redact],
         _ => Vec::new(),
     }
 }
@@ -136,6 +137,11 @@ fn refused(refusal: token::act::Refusal, record: &Record, verb: Verb) -> Refusal
         No::NotOperators => {
             Refusal::of("no operator gave its result, and a result of the work never changes")
         }
+        No::Redacted => Refusal::of("its result is not kept: an operator erased it"),
+        No::NotEnded => Refusal::of(format!(
+            "it is {}, and only a token that has ended has a result to erase",
+            record.state().as_str()
+        )),
         No::Nothing => Refusal::of(format!("it is {}", record.state().as_str())),
     }
 }
@@ -199,6 +205,11 @@ fn effect(act: TokenAct, record: &Record) -> String {
             "later callers get this result; callers that have the former result keep it".to_owned()
         }
         TokenAct::Close => "the stored failure is the answer: every later caller gets it".to_owned(),
+        TokenAct::Redact => {
+            "its result is erased for ever: later callers learn that the work happened and its result is not kept, and \
+             the work is not done again"
+                .to_owned()
+        }
         TokenAct::Release { of: Of::Running, new_key } => {
             format!("the work is not stopped: the next caller does it, perhaps twice, and {}", given(new_key))
         }
@@ -261,8 +272,15 @@ pub(in crate::operator) fn events(record: &Record, now: DateTime<Utc>) -> Vec<Ti
             _ => Happening::Completed,
         };
         // An operator's answer is in the audit. What an operator closed is a failure of its owner.
-        if matches!(record.resolution(), None | Some(Resolution::Closed)) {
-            events.push(event(at, what).by(record.locked_by()).because(record.cause()));
+        match record.resolution() {
+            None | Some(Resolution::Closed) => {
+                events.push(event(at, what).by(record.locked_by()).because(record.cause()));
+            }
+            // An operator may have given the result that was erased, so no owner is named.
+            Some(Resolution::Redacted) => {
+                events.push(event(at, what).because(Some("its result is not kept")));
+            }
+            Some(_) => {}
         }
     }
     events.extend(record.expires().map(|at| event(at, Happening::Forgotten)));
@@ -275,6 +293,7 @@ pub(in crate::operator) fn choices(locker: &Locker, record: &Record, runs: Optio
         let chosen = allowed(locker, record, &act, runs).ok()?;
         Some(Choice::new(act.verb, work(record), record.revision(), effect(chosen, record)))
     };
-    let acts = [Act::resolve(Value::Null), Act::release(), Act::close(), Act::correct(Value::Null)];
+    let acts =
+        [Act::resolve(Value::Null), Act::release(), Act::close(), Act::correct(Value::Null), Act::redact()];
     acts.into_iter().filter_map(of_verb).collect()
 }

@@ -5,7 +5,7 @@ use super::value::{Item, answer_value, moment, number, text, token_key};
 use super::writer::Writer;
 #[cfg(feature = "messages")]
 use super::writer::beside_item;
-use crate::core::answer::Body;
+use crate::core::answer::{Body, REDACTED};
 use crate::core::token::audit::Audit;
 #[cfg(feature = "workflow")]
 use crate::core::token::work::Work;
@@ -49,6 +49,9 @@ pub(crate) fn audit_item(audit: &Audit) -> Item {
             put(a::RESULT_CODEC, text(codec.name()));
             put(a::RESULT_ID, text(id));
             put(a::RESULT_BYTES, number(bytes));
+        }
+        Some(Body::Redacted) => {
+            put(a::RESULT_CODEC, text(REDACTED));
         }
     }
     if let Some(ttl) = audit.ttl {

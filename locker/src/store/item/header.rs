@@ -9,7 +9,7 @@ use super::reader::Reader;
 use super::size;
 use super::value::{Item, answer_value, moment, number, text};
 use super::writer::Writer;
-use crate::core::answer::Body;
+use crate::core::answer::{Body, REDACTED};
 use crate::core::invalid::InvalidRecord;
 use crate::core::retention::Retention;
 use crate::core::shard;
@@ -66,12 +66,17 @@ pub(crate) fn header_item(header: &Header, shards: u16) -> Item {
             item.put(a::INPUT_CODEC, text(codec.name()));
             item.put(a::INPUT_ID, text(id));
         }
+        Some(Body::Redacted) => item.put(a::INPUT_CODEC, text(REDACTED)),
         None => {}
     }
-    if let Some(Body::Beside { codec, id, bytes }) = &header.result {
-        item.put(a::RESULT_CODEC, text(codec.name()));
-        item.put(a::RESULT_ID, text(id));
-        item.put(a::RESULT_BYTES, number(bytes));
+    match &header.result {
+        Some(Body::Beside { codec, id, bytes }) => {
+            item.put(a::RESULT_CODEC, text(codec.name()));
+            item.put(a::RESULT_ID, text(id));
+            item.put(a::RESULT_BYTES, number(bytes));
+        }
+        Some(Body::Redacted) => item.put(a::RESULT_CODEC, text(REDACTED)),
+        Some(Body::Inline(_)) | None => {}
     }
     item.text(a::ENDING, header.ending.map(State::as_str));
     item.text(a::WAITS_FOR, header.waits_for.as_deref());
@@ -213,6 +218,9 @@ impl Reader<'_> {
     }
 
     fn input(&self) -> Result<Option<Body>, InvalidRecord> {
+        if self.text(a::INPUT_CODEC)? == Some(REDACTED) {
+            return Ok(Some(Body::Redacted));
+        }
         let Some(codec) = self.codec(a::INPUT_CODEC)? else { return Ok(None) };
         if let Some(id) = self.owned(a::INPUT_ID)? {
             return Ok(Some(Body::Beside { codec, id, bytes: 0 }));
@@ -222,6 +230,9 @@ impl Reader<'_> {
     }
 
     fn result_beside(&self) -> Result<Option<Body>, InvalidRecord> {
+        if self.text(a::RESULT_CODEC)? == Some(REDACTED) {
+            return Ok(Some(Body::Redacted));
+        }
         let Some(codec) = self.codec(a::RESULT_CODEC)? else { return Ok(None) };
         let id = self.required(a::RESULT_ID)?.to_owned();
         Ok(Some(Body::Beside { codec, id, bytes: self.number(a::RESULT_BYTES)?.unwrap_or_default() }))

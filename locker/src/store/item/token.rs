@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use super::foreign_value;
 use super::reader::Reader;
 use super::value::{Item, moment, number, text};
-use crate::core::answer::{Body, Encoded};
+use crate::core::answer::{Body, Encoded, REDACTED};
 use crate::core::class::Class;
 use crate::core::form::Form;
 use crate::core::invalid::InvalidRecord;
@@ -179,6 +179,9 @@ impl<'a> Reader<'a> {
     fn body(&self, state: TokenState, ours: bool) -> Result<Body, InvalidRecord> {
         if !ours {
             return self.foreign_body(state);
+        }
+        if self.text(a::RESULT_CODEC)? == Some(REDACTED) {
+            return Ok(Body::Redacted);
         }
         let codec = self.codec(a::RESULT_CODEC)?;
         let codec = codec.ok_or(InvalidRecord::Missing { attribute: a::RESULT_CODEC })?;

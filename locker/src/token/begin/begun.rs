@@ -46,14 +46,28 @@ impl Begun {
                 Some(record) => told("tookOver", record, None),
                 None => Reported { outcome: "acquired", ..Reported::default() },
             },
-            Self::Completed(replay) => told("completed", replay.record(), digest(replay.json())),
-            Self::Failed(failure) => told("failed", failure.record(), digest(failure.json())),
+            Self::Completed(replay) => {
+                told("completed", replay.record(), replayed(replay.record(), replay.json()))
+            }
+            Self::Failed(failure) => {
+                told("failed", failure.record(), replayed(failure.record(), failure.json()))
+            }
             Self::Held(failure) => told("held", failure.record(), digest(failure.json())),
             Self::InProgress(holder) => told("inProgress", holder.record(), None),
             Self::Mismatch(record) => told("mismatch", record, None),
             Self::Restored(record) => told("restored", record, None),
         }
     }
+}
+
+/// The digest of a result for the history. A result that was erased has none.
+fn replayed(record: &Record, json: &str) -> Option<String> {
+    if record.is_redacted() { None } else { digest(json) }
+}
+
+/// The value of a stored result.
+fn decoded<T: DeserializeOwned>(record: &Record, json: &str) -> Result<T, AnswerError> {
+    if record.is_redacted() { Err(AnswerError::Redacted) } else { from_json(json) }
 }
 
 /// A stored answer, replayed.
@@ -69,11 +83,13 @@ impl Replay {
     /// # Errors
     ///
     /// [`AnswerError::Decode`] if the stored answer does not match the type `T`.
+    /// [`AnswerError::Redacted`] if an operator erased the answer.
     pub fn result<T: DeserializeOwned>(&self) -> Result<T, AnswerError> {
-        from_json(&self.json)
+        decoded(&self.record, &self.json)
     }
 
-    /// The answer as JSON text.
+    /// The answer as JSON text. Empty if an operator erased it
+    /// ([`Record::is_redacted`]).
     #[must_use]
     pub fn json(&self) -> &str {
         &self.json
@@ -100,11 +116,12 @@ impl StoredFailure {
     /// # Errors
     ///
     /// [`AnswerError::Decode`] if the stored failure does not match the type `E`.
+    /// [`AnswerError::Redacted`] if an operator erased the failure.
     pub fn error<E: DeserializeOwned>(&self) -> Result<E, AnswerError> {
-        from_json(&self.json)
+        decoded(&self.record, &self.json)
     }
 
-    /// The failure as JSON text.
+    /// The failure as JSON text. Empty if an operator erased it ([`Record::is_redacted`]).
     #[must_use]
     pub fn json(&self) -> &str {
         &self.json

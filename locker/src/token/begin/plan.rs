@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 
 use super::begun::{Begun, Holder, Replay, StoredFailure};
 use super::take_over::TakeOver;
-use crate::core::answer::{self, Encoded};
+use crate::core::answer::{self, AnswerError, Body, Encoded};
 use crate::core::class::Class;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::form::Form;
@@ -106,8 +106,15 @@ impl Plan {
         })
     }
 
-    async fn ended(&self, record: Box<Record>) -> Result<Begun, Error> {
-        let json = self.session.answer(&record, self.session.until(self.deadline)).await?;
+    async fn ended(&self, mut record: Box<Record>) -> Result<Begun, Error> {
+        let json = match self.session.answer(&record, self.session.until(self.deadline)).await {
+            // The work happened, so the outcome stays. Only its result has no value.
+            Err(Error::Answer(AnswerError::Redacted)) => {
+                record.body = Some(Body::Redacted);
+                None
+            }
+            read => read?,
+        };
         let json = Private(json.unwrap_or_default());
         Ok(match record.state {
             TokenState::Completed => Begun::Completed(Replay { record, json }),

@@ -58,6 +58,8 @@ async fn forward(code: &dyn Drive, flow: &Flow, header: &Header) -> Result<Strin
     flow.compensate_late(code).await?;
     let encoded = match &header.input {
         None => return Err(StopKind::input("it has none")),
+        // An ended workflow does not run forward again.
+        Some(Body::Redacted) => return Err(StopKind::input("an operator erased it")),
         Some(Body::Inline(encoded)) => encoded.clone(),
         Some(Body::Beside { codec, id, .. }) => {
             let item = Place::Input(id).to_string();

@@ -133,6 +133,7 @@ impl Workflows {
     pub async fn input(&self, seen: &View) -> Result<Option<String>, Error> {
         let encoded = match &seen.header.input {
             None => return Ok(None),
+            Some(Body::Redacted) => return Err(AnswerError::Redacted.into()),
             Some(Body::Inline(encoded)) => encoded.clone(),
             Some(Body::Beside { codec, id, .. }) => {
                 let (store, until) = (self.context().store(), self.context().until(None));

@@ -1,0 +1,223 @@
+//! An erased result: the work happened and is not done again, and no item of the table contains the
+//! result.
+
+use std::time::Duration;
+
+use locker::{
+    AnswerError, Begun, Clock as _, Error, Failure, Form, Intervened, Locker, Resolution, RunError,
+    TokenState,
+};
+use locker_tests::{Bench, Fate, ada, held_by, record_of};
+use serde_json::json;
+
+const SECRET: &str = "4111-1111";
+
+/// A text with the secret, which no token has room for.
+fn large() -> String {
+    let noise: String = (0..20_000).map(|_| fastrand::alphanumeric()).collect();
+    format!("{SECRET} {noise}")
+}
+
+/// The keys of the items that contain the secret, or a compressed text.
+async fn traces(bench: &Bench) -> Vec<String> {
+    let is_trace = |item: &std::collections::HashMap<String, _>| {
+        let text = format!("{item:?}");
+        text.contains(SECRET) || text.contains("json+gzip")
+    };
+    let items = bench.items().await.into_iter().filter(is_trace);
+    items.map(|item| item["lockToken"].as_s().expect("a key").clone()).collect()
+}
+
+async fn redact(locker: &Locker, key: &str) -> Result<Intervened, Error> {
+    locker.redact(&record_of(locker, key).await, &ada()).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn erased_answer_is_nowhere_and_its_work_is_not_done_again() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    for (key, answer) in [("small", SECRET.to_owned()), ("large", large())] {
+        let token = || locker.token(key).fingerprint(&7);
+        held_by(token()).await.complete(&answer).await.expect("completed");
+        let before = record_of(&locker, key).await;
+        assert!(!traces(&bench).await.is_empty());
+        assert_eq!(redact(&locker, key).await.expect("redacted"), Intervened::Done);
+        assert_eq!(traces(&bench).await, Vec::<String>::new(), "{key}");
+
+        let record = record_of(&locker, key).await;
+        assert_eq!((record.state(), record.is_redacted()), (TokenState::Completed, true));
+        assert_eq!(record.resolution(), Some(Resolution::Redacted));
+        assert_eq!(record.expires(), before.expires(), "the retention stays");
+        assert_ne!(record.revision(), before.revision());
+        let Begun::Completed(replay) = token().begin().await.expect("an answer") else {
+            panic!("{key} is free")
+        };
+        assert_eq!((replay.json(), replay.result::<String>()), ("", Err(AnswerError::Redacted)));
+        let ran = token().run(async |_| -> Result<String, Failure> { panic!("it ran") }).await;
+        let Err(RunError::Locker(error)) = ran else { panic!("{ran:?}") };
+        assert!(error.to_string().contains("the work is done, but its result is not kept"), "{error}");
+        let response =
+            token().begin().await.expect("an answer").response::<bytes::Bytes>().expect("a response");
+        assert_eq!(response.status(), 409);
+        let problem: serde_json::Value = serde_json::from_slice(response.body()).expect("a problem");
+        assert_eq!(problem["type"], "urn:locker:problem:not-kept");
+        let other = locker.token(key).fingerprint(&8).begin().await;
+        assert!(matches!(other.expect("an answer"), Begun::Mismatch(_)), "the fingerprint stays");
+        let content = locker.answer(&record).await;
+        assert!(matches!(content, Err(Error::Answer(AnswerError::Redacted))), "{content:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn erased_failure_stays_a_failure_and_its_cause_is_erased() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    held_by(locker.token("failed")).await.fail(SECRET).await.expect("failed");
+    let lock = held_by(locker.token("closed")).await;
+    lock.hold(SECRET).await.expect("held");
+    let held = record_of(&locker, "closed").await;
+    assert_eq!(locker.close(&held, &ada()).await.expect("closed"), Intervened::Done);
+    for key in ["failed", "closed"] {
+        assert_eq!(redact(&locker, key).await.expect("redacted"), Intervened::Done);
+        let Begun::Failed(failure) = locker.token(key).begin().await.expect("an answer") else {
+            panic!("{key} is no failure")
+        };
+        assert_eq!((failure.json(), failure.error::<String>()), ("", Err(AnswerError::Redacted)));
+    }
+    assert_eq!(traces(&bench).await, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_in_earlier_audit_records_are_erased() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    for (key, first, second) in
+        [("small", json!(SECRET), json!("4111-1111 b")), ("large", json!(large()), json!(large()))]
+    {
+        held_by(locker.token(key)).await.hold(SECRET).await.expect("held");
+        let record = record_of(&locker, key).await;
+        assert_eq!(locker.resolve(&record, &first, &ada()).await.expect("resolved"), Intervened::Done);
+        bench.clock.advance(Duration::from_secs(1));
+        let record = record_of(&locker, key).await;
+        assert_eq!(locker.correct(&record, &second, &ada()).await.expect("corrected"), Intervened::Done);
+        assert_eq!(redact(&locker, key).await.expect("redacted"), Intervened::Done);
+    }
+    // An earlier result of a key whose work was done again.
+    held_by(locker.token("again")).await.complete(&large()).await.expect("completed");
+    let record = record_of(&locker, "again").await;
+    assert_eq!(locker.release_completed(&record, &ada()).await.expect("released"), Intervened::Done);
+    held_by(locker.token("again")).await.complete(SECRET).await.expect("completed");
+    assert_eq!(redact(&locker, "again").await.expect("redacted"), Intervened::Done);
+    assert_eq!(traces(&bench).await, Vec::<String>::new());
+
+    let since = bench.clock.now() - chrono::TimeDelta::days(1);
+    let acts = locker.audit(since).fetch().await.expect("a listing").items;
+    let of = |key| acts.iter().filter(move |act| act.key == key).filter_map(|act| act.resolution);
+    assert_eq!(of("small").collect::<Vec<_>>().len(), 3, "who acted, and why, stays");
+    for act in &acts {
+        assert_eq!(locker.given(act).await.expect("a read"), None, "{act:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_a_token_with_a_result_is_redacted() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let running = held_by(locker.token("running")).await;
+    held_by(locker.token("doubt")).await.leave_in_doubt("no reply").await;
+    held_by(locker.token("held")).await.hold("odd").await.expect("held");
+    held_by(locker.token("released")).await.hold("odd").await.expect("held");
+    let record = record_of(&locker, "released").await;
+    assert_eq!(locker.release(&record, &ada()).await.expect("released"), Intervened::Done);
+    held_by(locker.token("done")).await.complete(SECRET).await.expect("completed");
+    let seen = record_of(&locker, "done").await;
+    assert_eq!(redact(&locker, "done").await.expect("redacted"), Intervened::Done);
+    let before = bench.items().await;
+    for key in ["running", "doubt", "held", "released", "done"] {
+        assert_eq!(redact(&locker, key).await.expect("an answer"), Intervened::NotPossible, "{key}");
+    }
+    bench.clock.advance(Duration::from_secs(1));
+    assert_eq!(locker.redact(&seen, &ada()).await.expect("an answer"), Intervened::Changed);
+    let record = record_of(&locker, "done").await;
+    assert_eq!(locker.correct(&record, &json!(1), &ada()).await.expect("an answer"), Intervened::NotPossible);
+    assert_eq!(bench.items().await, before, "and no audit record of what was not done");
+    running.complete("done").await.expect("still held");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reader_that_is_about_to_fetch_an_erased_answer_learns_that() {
+    let bench = Bench::new().await;
+    let (locker, wire) = bench.machine();
+    let (other, _) = bench.machine();
+    held_by(locker.token("large")).await.complete(&large()).await.expect("completed");
+    let seen = record_of(&locker, "large").await;
+    wire.matching(|exchange| exchange.operation == "GetItem", Fate::HeldBefore);
+    let begin = locker.token("large");
+    let reading = tokio::spawn(async move { begin.begin().await });
+    while wire.held() == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(redact(&other, "large").await.expect("redacted"), Intervened::Done);
+    wire.let_through();
+    let Begun::Completed(replay) = reading.await.expect("no panic").expect("an answer") else {
+        panic!("it is free")
+    };
+    assert_eq!(replay.result::<String>(), Err(AnswerError::Redacted));
+    let content = locker.answer(&seen).await;
+    assert!(matches!(content, Err(Error::Answer(AnswerError::Redacted))), "{content:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn redact_recognises_itself_after_each_fault() {
+    use Fate::{ErrorAfter, ErrorBefore, Garbled, Lost, ReplyLost, Throttled, UnavailableAfter};
+    let faults = [ReplyLost, Lost, ErrorAfter, ErrorBefore, UnavailableAfter, Garbled, Throttled];
+    let bench = Bench::new().await;
+    for fault in faults {
+        // The requests of a redact of a token that an operator resolved: the audit, its records,
+        // and the transaction.
+        for faulty in 0..5 {
+            let (locker, wire) = bench.machine();
+            let key = format!("redact/{fault:?}/{faulty}");
+            held_by(locker.token(&key)).await.leave_in_doubt("no reply").await;
+            let record = record_of(&locker, &key).await;
+            let resolved = locker.resolve(&record, &json!(large()), &ada()).await;
+            assert_eq!(resolved.expect("resolved"), Intervened::Done);
+            let record = record_of(&locker, &key).await;
+            wire.next(std::iter::repeat_n(Fate::Ok, faulty).chain([fault, fault]));
+            let redacted = locker.redact(&record, &ada()).await;
+            assert_eq!(redacted.expect("redacted"), Intervened::Done, "{fault:?} at {faulty}");
+            wire.next([]);
+            assert!(record_of(&locker, &key).await.is_redacted());
+        }
+    }
+    assert_eq!(traces(&bench).await, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_redact_is_found_in_the_record() {
+    let bench = Bench::new().await;
+    let (locker, wire) = bench.impatient_machine();
+    held_by(locker.token("order/7")).await.complete(SECRET).await.expect("completed");
+    let record = record_of(&locker, "order/7").await;
+    wire.always(Fate::ReplyLost);
+    let error = locker.redact(&record, &ada()).await.expect_err("no answer");
+    assert!(matches!(error, Error::Unknown { verb: "redact", .. }), "{error:?}");
+    wire.next([]);
+    assert!(record_of(&locker, "order/7").await.is_redacted(), "it was applied");
+    assert_eq!(traces(&bench).await, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn released_after_a_redact_gives_the_same_key_again() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    held_by(locker.token("order/7").form(Form::HTTP)).await.fail(SECRET).await.expect("failed");
+    assert_eq!(redact(&locker, "order/7").await.expect("redacted"), Intervened::Done);
+    let record = record_of(&locker, "order/7").await;
+    assert_eq!(record.form(), Some(&Form::HTTP));
+    assert_eq!(locker.release_completed(&record, &ada()).await.expect("released"), Intervened::Done);
+    let lock = held_by(locker.token("order/7")).await;
+    assert_eq!(lock.attempt().idempotency_key(), "order/7");
+    lock.complete("done").await.expect("completed");
+    assert_eq!(traces(&bench).await, Vec::<String>::new());
+}
