@@ -112,7 +112,7 @@ pub(crate) mod tests {
             let form = verb.takes_result().then_some("'{\"exit\":0}'");
             Hint::Act { verb, of, step, revision: "0f3a9c51d2", form }.with("")
         };
-        let on_tokens = [Verb::Release, Verb::Resolve, Verb::Correct, Verb::Close];
+        let on_tokens = [Verb::Release, Verb::Resolve, Verb::Correct, Verb::Close, Verb::Redact];
         let on_steps = [Verb::Retry, Verb::Skip, Verb::Resolve, Verb::Correct, Verb::Cancel];
         let on_events =
             [(Verb::Signal, "event:paid#7"), (Verb::Skip, "event:paid 0f3a"), (Verb::Correct, "event:paid")];

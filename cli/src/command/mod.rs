@@ -80,6 +80,8 @@ enum Verb {
     Correct(token::Correct),
     /// Close a held token: its stored failure stays the result.
     Close(token::Close),
+    /// Erase the result of a token that has ended; the key stays used.
+    Redact(token::Redact),
     /// List the acts of operators: who, when, on which record, and why.
     Audit(token::Audit),
     /// Serve a web page on this machine: what needs an operator, workflows, tokens, audit, health.
@@ -319,6 +321,7 @@ async fn run_stock(
         Verb::Resolve(resolve) => resolve.run(connection, output).await,
         Verb::Correct(correct) => correct.run(connection, output).await,
         Verb::Close(close) => close.run(connection, output).await,
+        Verb::Redact(redact) => redact.run(connection, output).await,
         Verb::Audit(audit) => audit.run(connection, output).await,
         #[cfg(feature = "console")]
         Verb::Console(serve) => serve.run(connection, output).await,

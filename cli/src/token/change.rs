@@ -1,5 +1,5 @@
-//! The verbs with which an operator ends a token: `release`, `resolve`, `correct`, `close`. Each
-//! depends on the token as it was shown.
+//! The verbs with which an operator ends a token: `release`, `resolve`, `correct`, `close`, and
+//! `redact`, which erases a result. Each depends on the token as it was shown.
 
 use clap::Args;
 use locker::operator::{Act, Part};
@@ -33,6 +33,17 @@ Examples:
   locker show report/2026-11      its state, its form, and the id for --seen
   locker resolve report/2026-11 --seen 0f3a9c51d2 --reason 'sent by hand' \\
       --result '{\"exit\":0,\"stdout\":\"sent\\n\"}'";
+
+const REDACT: &str = "\
+Without --seen, nothing is changed: the verb prints its effect and the id for --seen, and
+exits with 6. The result is erased from the token, from its separate item, and from the audit
+records of earlier acts on the token. It cannot be restored. The key stays used: later callers learn
+that the work happened and its result is not kept. The key, the fingerprint and the reasons of
+operators stay.
+
+Examples:
+  locker show report/2026-11      its state, and the id for --seen
+  locker redact report/2026-11 --seen 0f3a9c51d2 --reason 'request 4711 to erase data'";
 
 /// What every verb on a token takes: which, who acts and why, and what was seen of it.
 #[derive(Debug, Args)]
@@ -137,6 +148,13 @@ pub(crate) struct Close {
     change: Change,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = REDACT)]
+pub(crate) struct Redact {
+    #[command(flatten)]
+    change: Change,
+}
+
 impl Release {
     pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
         let mut act = Act::release();
@@ -163,6 +181,12 @@ impl Correct {
 impl Close {
     pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
         self.change.run((connection, output), Act::close(), "closed").await
+    }
+}
+
+impl Redact {
+    pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
+        self.change.run((connection, output), Act::redact(), "redacted").await
     }
 }
 

@@ -32,7 +32,11 @@ impl Show {
             Some(Part::Token(record)) => record,
             Some(_) => return Err(absent(&self.key)),
         };
-        let answer = if self.content { connection.locker.answer(record).await } else { Ok(None) };
+        let answer = if self.content && !record.is_redacted() {
+            connection.locker.answer(record).await
+        } else {
+            Ok(None)
+        };
         let (answer, problem) = match answer {
             Ok(json) => (json.map(|json| serde_json::from_str(&json).unwrap_or(Value::String(json))), None),
             Err(error) => (None, Some(error)),
@@ -86,6 +90,7 @@ pub(super) fn to_json(record: &Record, answer: Option<&Value>) -> Value {
         "resolvedReason": record.intervention().map(|operator| &operator.reason),
         "resolvedAt": record.intervention().map(|operator| output::time(operator.at)),
         "result": answer,
+        "redacted": record.is_redacted(),
     })
 }
 
@@ -134,6 +139,9 @@ fn print_table(record: &Record, answer: Option<&Value>) {
         rows.push(("operator", format!("{done} by {}", operator.by.clone())));
         rows.push(("acted", when(operator.at)));
         rows.push(("reason", operator.reason.clone()));
+    }
+    if record.is_redacted() {
+        rows.push(("result", "happened, not kept: an operator erased it".to_owned()));
     }
     rows.extend(answer.map(|answer| ("result", output::shortened(&answer.to_string(), 500))));
     output::print(output::table(None, rows.into_iter().map(|(name, value)| [name.to_owned(), value])));

@@ -16,7 +16,7 @@ use crate::{bare, place};
 
 /// A call of every verb that does what it is asked, on records that are there for it. `{}` is the
 /// revision that the call before it printed.
-const CALLS: [&str; 36] = [
+const CALLS: [&str; 37] = [
     "table create",
     "table check",
     "workflow table create",
@@ -31,6 +31,7 @@ const CALLS: [&str; 36] = [
     "release released --completed --seen {} --reason x",
     "resolve resolved --reason x --result {\"exit\":0}",
     "correct resolved --seen {} --reason x --result {\"exit\":1}",
+    "redact resolved --reason x",
     "close closed --reason x",
     "audit",
     "ls workflows",

@@ -40,6 +40,7 @@ mod operate;
 mod own_workflows;
 mod place;
 mod policy;
+mod redact;
 mod repeated;
 mod sqs;
 mod status;

@@ -52,6 +52,7 @@ pub(super) fn act_with(verb: Verb, result: Option<Value>) -> Result<Act, Exit> {
         (Verb::Compensate, _) => Act::compensate(),
         (Verb::Cancel, _) => Act::cancel(),
         (Verb::Close, _) => Act::close(),
+        (Verb::Redact, _) => Act::redact(),
         (Verb::Redrive, _) => Act::redrive(),
         (Verb::Archive, _) => Act::archive(),
         (Verb::Restore, _) => Act::restore(),

@@ -293,7 +293,6 @@ pub(in crate::operator) fn choices(locker: &Locker, record: &Record, runs: Optio
         let chosen = allowed(locker, record, &act, runs).ok()?;
         Some(Choice::new(act.verb, work(record), record.revision(), effect(chosen, record)))
     };
-    let acts =
-        [Act::resolve(Value::Null), Act::release(), Act::close(), Act::correct(Value::Null), Act::redact()];
+    let acts = [Act::resolve(Value::Null), Act::release(), Act::close(), Act::correct(Value::Null)];
     acts.into_iter().filter_map(of_verb).collect()
 }

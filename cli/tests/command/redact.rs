@@ -1,0 +1,44 @@
+//! `locker redact`: the result of a token is erased, and its command does not run again.
+
+use crate::place;
+
+#[test]
+fn erased_output_is_not_replayed_and_the_command_does_not_run_again() {
+    let place = place();
+    let once = ["once", "report/7", "--", "sh", "-c", "echo 4111-1111"];
+    assert_eq!(place.run(&once).text(), "4111-1111\n");
+    let redact = ["redact", "report/7", "--reason", "request 4711"];
+    let dry = place.run(&redact);
+    assert_eq!(dry.code, 6, "{}", dry.said);
+    assert!(dry.text().contains("its result is erased for ever"), "{}", dry.text());
+    assert_eq!(place.run(&once).text(), "4111-1111\n", "nothing was changed");
+
+    let ran = place.act(&redact);
+    assert_eq!((ran.code, ran.said.contains("redacted report/7")), (0, true), "{}", ran.said);
+    let again = place.run(&once);
+    assert_eq!((again.code, again.text()), (1, ""), "{}", again.said);
+    assert!(again.said.contains("the work is done, but its result is not kept"), "{}", again.said);
+    let shown = place.run(&["show", "report/7", "--content"]);
+    assert_eq!(shown.code, 0, "{}", shown.said);
+    assert!(shown.text().contains("happened, not kept"), "{}", shown.text());
+    assert!(shown.text().contains("request 4711") && !shown.text().contains("4111"), "{}", shown.text());
+    let json = place.run(&["show", "report/7", "--content", "--output", "json"]).json();
+    assert_eq!((json["redacted"].as_bool(), json["resolution"].as_str()), (Some(true), Some("redacted")));
+    let audit = place.run(&["audit", "report/7", "--since", "1d"]);
+    assert!(audit.text().contains("redacted") && !audit.text().contains("4111"), "{}", audit.text());
+
+    let second = place.run(&redact);
+    assert_eq!(second.code, 4, "{}", second.said);
+    assert!(second.said.contains("its result is not kept: an operator erased it"), "{}", second.said);
+}
+
+#[test]
+fn held_command_is_not_redacted() {
+    let place = place();
+    let held = ["once", "report/8", "--hold-on-failure", "--", "sh", "-c", "echo 4111-1111; exit 3"];
+    assert_eq!(place.run(&held).code, 3);
+    let refused = place.run(&["redact", "report/8", "--reason", "request 4711"]);
+    assert_eq!(refused.code, 4, "{}", refused.said);
+    let said = "it is held, and only a token that has ended has a result to erase";
+    assert!(refused.said.contains(said), "{}", refused.said);
+}
