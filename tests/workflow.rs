@@ -123,6 +123,8 @@ mod private;
 mod reaper;
 #[path = "workflow/reaper_at_once.rs"]
 mod reaper_at_once;
+#[path = "workflow/redacted.rs"]
+mod redacted;
 #[path = "workflow/refused.rs"]
 mod refused;
 #[path = "workflow/renamed.rs"]

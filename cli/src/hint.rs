@@ -117,7 +117,7 @@ pub(crate) mod tests {
         let on_events =
             [(Verb::Signal, "event:paid#7"), (Verb::Skip, "event:paid 0f3a"), (Verb::Correct, "event:paid")];
         let on_events = on_events.map(|(verb, event)| act(verb, &workflow, Some(event)));
-        let on_workflows = [Verb::Retry, Verb::Compensate, Verb::Cancel, Verb::Close];
+        let on_workflows = [Verb::Retry, Verb::Compensate, Verb::Cancel, Verb::Close, Verb::Redact];
         let on_tokens = on_tokens.map(|verb| act(verb, &token, None));
         let on_steps = on_steps.map(|verb| act(verb, &workflow, Some("compensation:pay")));
         let on_workflows = on_workflows.map(|verb| act(verb, &workflow, None));

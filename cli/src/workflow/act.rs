@@ -71,6 +71,7 @@ impl Acting<'_> {
                 let step = act.step.map(|step| format!(" {step} of")).unwrap_or_default();
                 let sentence = match (past, act.verb) {
                     ("closed", _) => format!("closed {said} as it is"),
+                    ("redacted", _) => format!("redacted {said}"),
                     (_, Verb::Signal) => format!("gave{} to {said}", step.trim_end_matches(" of")),
                     _ if step.starts_with(" event:") => format!("{past}{step} {said}"),
                     _ => format!("{past}{step} {said}; a completer continues it"),

@@ -91,6 +91,12 @@ pub(crate) struct Close {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Redact {
+    #[command(flatten)]
+    change: Change,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Cancel {
     #[command(flatten)]
     change: Change,
@@ -152,6 +158,12 @@ impl Compensate {
 impl Close {
     pub(super) async fn run(&self, acting: &Acting<'_>) -> Result<Exit, Exit> {
         acting.act(&self.change, Act::close(), "closed").await
+    }
+}
+
+impl Redact {
+    pub(super) async fn run(&self, acting: &Acting<'_>) -> Result<Exit, Exit> {
+        acting.act(&self.change, Act::redact(), "redacted").await
     }
 }
 

@@ -34,6 +34,8 @@ pub(crate) enum Verb {
     Compensate(change::Compensate),
     /// End a workflow in quarantine as it is: no step runs, and none is compensated.
     Close(change::Close),
+    /// Erase the input and the result of a workflow that has ended; the key stays used.
+    Redact(change::Redact),
     /// Cancel and compensate a workflow; or block a workflow or a step that has not started.
     Cancel(change::Cancel),
     /// Create or check the table of workflows.
@@ -58,6 +60,7 @@ pub(crate) async fn run(connection: &Connection, verb: Verb, output: Output) -> 
         Verb::Correct(correct) => correct.run(&acting).await,
         Verb::Compensate(compensate) => compensate.run(&acting).await,
         Verb::Close(close) => close.run(&acting).await,
+        Verb::Redact(redact) => redact.run(&acting).await,
         Verb::Cancel(cancel) => cancel.run(&acting).await,
         Verb::Table { .. } => Ok(Exit::quiet(Exit::OK)),
     }

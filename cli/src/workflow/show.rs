@@ -138,6 +138,7 @@ pub(super) fn to_json(view: &View, content: bool) -> Value {
         "due": output::time(view.due()),
         "ended": view.ended().map(output::time),
         "result": shown(view.result().map(parsed)),
+        "redacted": view.is_redacted(),
         "within": view.within().map(Work::to_text),
         "operator": operator(view.intervention()),
         "waits": view.waits(),
@@ -174,6 +175,9 @@ fn print(view: &View, input: Option<&str>, content: bool) {
     rows.extend(view.within().map(|work| ("begun inside", work.to_text())));
     let long = |json: &str| output::shortened(json, 500);
     rows.extend(input.map(|json| ("input", long(json))));
+    if view.is_redacted() {
+        rows.push(("result", "happened, not kept: an operator erased it".to_owned()));
+    }
     rows.extend(view.result().filter(|_| content).map(|json| ("result", long(json))));
     if let Some(operator) = view.intervention() {
         rows.push(("acted on by", format!("{}  {}", operator.by.clone(), when(operator.at))));

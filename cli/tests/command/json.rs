@@ -16,7 +16,7 @@ use crate::{bare, place};
 
 /// A call of every verb that does what it is asked, on records that are there for it. `{}` is the
 /// revision that the call before it printed.
-const CALLS: [&str; 37] = [
+const CALLS: [&str; 38] = [
     "table create",
     "table check",
     "workflow table create",
@@ -42,6 +42,7 @@ const CALLS: [&str; 37] = [
     "workflow resolve resolved --step call --result \"\" --reason x",
     "workflow compensate compensated --reason x",
     "workflow close closed --reason x",
+    "workflow redact closed --reason x",
     "workflow cancel cancelled --reason x",
     "ls messages --need dead",
     "dead show {}",

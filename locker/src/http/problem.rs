@@ -5,6 +5,7 @@ use std::time::Duration;
 use http::{HeaderValue, Response, StatusCode, header};
 use serde_json::json;
 
+use crate::core::answer::AnswerError;
 use crate::error::Error;
 
 /// A problem that the layer itself reports to the caller, or that a handler reports for a token
@@ -133,6 +134,7 @@ impl From<&Error> for Problem {
             | Error::Expired { .. }
             | Error::Probe { .. } => Self::Unavailable,
             Error::Unknown { .. } | Error::Deleted { .. } => Self::Unknown,
+            Error::Answer(AnswerError::Redacted) => Self::Redacted,
             Error::Answer(_) => Self::AnswerUnreadable,
             Error::Record { .. } => Self::RecordUnreadable,
             Error::Fingerprint { .. } => Self::FingerprintUnreadable,

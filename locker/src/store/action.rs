@@ -50,6 +50,8 @@ pub(crate) enum Action {
     Receive { receipt: Box<Receipt>, expired_at: DateTime<Utc> },
     /// Deletes an item of a workflow, if the stored item has the revision `seen`.
     DeleteOver { workflow: String, item: String, seen: String },
+    /// Deletes an item to which no record refers.
+    Delete { workflow: String, item: String },
     /// A write of a token.
     Token(Box<Write>),
     /// Put an audit record, whose key is made for it.
@@ -92,6 +94,10 @@ impl Action {
                     Kept::Gapless { number } => Guard::Follows(number - 1),
                 };
                 builder.put(put(table, &receipt_item(receipt), guard)?).build()
+            }
+            Self::Delete { workflow, item } => {
+                let change = Change::Delete { key: item_key(workflow, item) };
+                builder.delete(delete(table, Request::guarded(change, Guard::None))?).build()
             }
             Self::DeleteOver { workflow, item, seen } => {
                 let change = Change::Delete { key: item_key(workflow, item) };
@@ -239,7 +245,7 @@ fn bytes_of(action: &Action) -> usize {
         Action::Receive { .. } => 0,
         #[cfg(feature = "workflow")]
         Action::DrivenBy { workflow, .. } | Action::Unchanged { workflow, .. } => workflow.len(),
-        Action::DeleteOver { workflow, .. } => workflow.len(),
+        Action::DeleteOver { workflow, .. } | Action::Delete { workflow, .. } => workflow.len(),
         Action::Given(given) => {
             let put = given.put.as_ref().map_or(0, |put| item_bytes(&put.item));
             let update = given.update.as_ref().map_or(0, |update| {

@@ -104,6 +104,7 @@ fn act_of(act: &Act) -> Option<WorkflowAct<'_>> {
         (Verb::Retry, None, None) => WorkflowAct::Retry,
         (Verb::Compensate | Verb::Cancel, None, None) => WorkflowAct::Compensate,
         (Verb::Close, None, None) => WorkflowAct::Close,
+        (Verb::Redact, None, None) => WorkflowAct::Redact,
         (Verb::Retry, Some(step), None) => WorkflowAct::RetryStep { step, new_key: act.new_key },
         (Verb::Skip, Some(step), None) => WorkflowAct::SkipStep { step },
         (Verb::Cancel, Some(step), None) => WorkflowAct::BlockStep { step },
@@ -178,7 +179,7 @@ fn may_be_one_of_many(workflows: &Workflows, view: &View, act: &Act) -> bool {
     match act.verb {
         // The event itself needs an operator.
         Verb::Skip if act.is_on_event() => true,
-        Verb::Cancel => true,
+        Verb::Cancel | Verb::Redact => true,
         Verb::Compensate => needs_operator(),
         _ => view.listed() == Some(List::Quarantine),
     }
@@ -217,6 +218,15 @@ fn refused(view: &View, act: &Act) -> String {
         _ if act.verb == Verb::Close && !view.state().is_final() => {
             "it is not in quarantine, and only a workflow in quarantine can be closed".to_owned()
         }
+        _ if act.verb == Verb::Redact && view.is_redacted() => {
+            "its result is not kept: an operator erased it".to_owned()
+        }
+        _ if act.verb == Verb::Redact => {
+            format!(
+                "it is {}, and only a workflow that has ended has a result to erase",
+                view.state().as_str()
+            )
+        }
         _ => format!("it is {}, which {} cannot change", view.state().as_str(), act.verb),
     }
 }
@@ -233,6 +243,10 @@ fn effect(view: &View, act: &Act) -> String {
             Verb::Retry if compensates => "its cause is gone: a completer continues to compensate it",
             Verb::Retry => "its cause is gone: a completer drives it again",
             Verb::Close => "it was repaired by hand: it ends as it is, and nothing more is done or undone",
+            Verb::Redact => {
+                "its input and its result are erased for ever: later callers learn that it happened and its result is not \
+                 kept; results of steps, events and messages stay"
+            }
             _ if view.steps().iter().any(StepView::is_pivot) => {
                 "the compensations of what its steps did, or may have done, run in reverse, down to its pivot: if that happened, \
                  what came before it stays, and an operator ends the workflow"

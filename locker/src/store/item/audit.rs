@@ -8,6 +8,8 @@ use super::writer::beside_item;
 use crate::core::answer::{Body, REDACTED};
 use crate::core::token::audit::Audit;
 #[cfg(feature = "workflow")]
+use crate::core::token::resolution::Resolution;
+#[cfg(feature = "workflow")]
 use crate::core::token::work::Work;
 #[cfg(feature = "workflow")]
 use crate::core::workflow::audit::WorkflowAudit;
@@ -86,7 +88,9 @@ pub(crate) fn workflow_audit_item(audit: &WorkflowAudit) -> Item {
         item.put(a::CREATED, moment(found.created));
         item.put(a::ATTEMPT, text(&found.attempt));
         item.text(a::LOCKED_BY, found.locked_by.as_deref());
-        item.text(a::CAUSE, found.reason.as_deref());
+        // It may repeat the failure that the act erased.
+        let is_kept = audit.resolution != Resolution::Redacted;
+        item.text(a::CAUSE, found.reason.as_deref().filter(|_| is_kept));
         item.text(a::WITHIN, found.within.as_ref().map(Work::to_text).as_deref());
     }
     if let Some(given) = &audit.given {

@@ -86,6 +86,8 @@ pub(crate) enum Over<'a> {
     Event(Option<&'a EventRecord>, EventRecord),
     /// This header must not have changed since it was read. It is not written.
     Unchanged(&'a Header),
+    /// This item of the workflow is deleted: the new header does not refer to it.
+    Erased(&'a str, String),
     /// The receipt of an event, at this sort key in the partition of the first version.
     Receipt {
         first: &'a str,
@@ -166,6 +168,9 @@ impl Store {
             Over::Event(seen, event) => self.over(*seen, event),
             Over::Unchanged(header) => {
                 Action::Unchanged { workflow: header.workflow.clone(), seen: header.revision.clone() }
+            }
+            Over::Erased(workflow, item) => {
+                Action::Delete { workflow: (*workflow).to_owned(), item: item.clone() }
             }
             Over::Receipt { first, place, receipt } => {
                 Action::Put { item: event_receipt_item(first, place, *receipt), absent: false }

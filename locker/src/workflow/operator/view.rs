@@ -106,6 +106,7 @@ impl Workflows {
         let result = match self.context().result(&header, None).await {
             // It is being deleted, and its header is deleted last.
             Err(Error::Answer(AnswerError::Missing)) if header.state == State::Reaping => None,
+            Err(Error::Answer(AnswerError::Redacted)) => None,
             result => result?,
         };
         let messages = all.messages.into_iter().map(|stored| Message { stored }).collect();
@@ -264,6 +265,13 @@ impl View {
     #[must_use]
     pub fn result(&self) -> Option<&str> {
         self.result.as_deref()
+    }
+
+    /// Whether an operator erased the input and the answer: it happened, and its result is not
+    /// kept.
+    #[must_use]
+    pub fn is_redacted(&self) -> bool {
+        self.header.is_redacted()
     }
 
     /// The operator who acted on the workflow last, and the reason.

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::event::{NewEvent, is_event};
 use super::view::View;
+use crate::core::answer::Body;
 use crate::core::argument::InvalidSetting;
 use crate::core::key::IntoKey;
 use crate::core::name;
@@ -13,6 +14,7 @@ use crate::core::token::resolution::Resolution;
 use crate::core::workflow::audit::{Deed, WorkflowAudit};
 use crate::core::workflow::event::{EventAct, EventRecord, MOST_RECORDS, Signalled, fitting};
 use crate::core::workflow::header::{Header, HeaderEvent, NewWorkflow, OperatorAct};
+use crate::core::workflow::place::Place;
 use crate::core::workflow::step::{StepEvent, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::metrics;
@@ -28,6 +30,7 @@ pub(crate) enum WorkflowAct<'a> {
     Retry,
     Compensate,
     Close,
+    Redact,
     RetryStep {
         step: &'a str,
         new_key: bool,
@@ -67,6 +70,8 @@ pub(crate) struct Prepared<'a> {
     pub(super) events: EventChanges<'a>,
     /// The answer to an event that is given.
     pub(super) answer: Option<Signalled>,
+    /// The items that are deleted.
+    pub(super) erased: Vec<String>,
     pub(super) audit: WorkflowAudit,
 }
 
@@ -83,6 +88,7 @@ impl Prepared<'_> {
             steps: Vec::new(),
             events: Vec::new(),
             answer: None,
+            erased: Vec::new(),
             audit,
         }
     }
@@ -92,6 +98,19 @@ impl Prepared<'_> {
     pub(crate) const fn answer(&self) -> Option<Signalled> {
         self.answer
     }
+}
+
+/// The items of an input and an answer that are not in the header.
+fn separate_items(header: &Header) -> Vec<String> {
+    let input = match &header.input {
+        Some(Body::Beside { id, .. }) => Some(Place::Input(id).to_string()),
+        _ => None,
+    };
+    let answer = match &header.result {
+        Some(Body::Beside { id, .. }) => Some(Place::Answer(id).to_string()),
+        _ => None,
+    };
+    input.into_iter().chain(answer).collect()
 }
 
 impl Workflows {
@@ -145,6 +164,25 @@ impl Workflows {
     /// written one by one after it.
     pub async fn close(&self, seen: &View, operator: &Operator) -> Result<Intervened, Error> {
         self.intervene(seen, WorkflowAct::Close, operator).await
+    }
+
+    /// Erases the input and the answer or the failure of a workflow that **has ended**. What it did
+    /// happened, and its result is not kept.
+    ///
+    /// The key stays used, for the retention of the workflow. A later caller gets
+    /// [`AnswerError::Redacted`](crate::AnswerError::Redacted). The results of its steps, its
+    /// events and its messages stay until the workflow is deleted.
+    ///
+    /// # Errors
+    ///
+    /// Same as [`retry`](Self::retry).
+    ///
+    /// # Cost
+    ///
+    /// Same as [`retry`](Self::retry), and 2 write units for each KB of an input or an answer in a
+    /// separate item.
+    pub async fn redact(&self, seen: &View, operator: &Operator) -> Result<Intervened, Error> {
+        self.intervene(seen, WorkflowAct::Redact, operator).await
     }
 
     /// Cancel a workflow by its key: compensate it or, if it has not started, leave a tombstone
@@ -272,7 +310,8 @@ impl Workflows {
         let steps = prepared.steps.into_iter().map(|(seen, next)| Over::Step(seen, next));
         let events = prepared.events.into_iter().map(|(seen, next)| Over::Event(seen, next));
         let unchanged = prepared.depends.then_some(Over::Unchanged(&seen.header));
-        let records: Vec<_> = steps.chain(events).chain(unchanged).collect();
+        let erased = prepared.erased.into_iter().map(|item| Over::Erased(&seen.header.workflow, item));
+        let records: Vec<_> = steps.chain(events).chain(unchanged).chain(erased).collect();
         let changed = context.store().change_together(verb, &records, &headers, audit, until);
         let intervened = Intervened::of(verb, &Box::pin(changed).await?)?;
         if intervened == Intervened::Done {
@@ -320,6 +359,11 @@ impl Workflows {
                 let closed = of_workflow("close the workflow", steps, close, Resolution::Closed)?;
                 Some(Prepared { events: self.events_left(seen), ..closed })
             })),
+            WorkflowAct::Redact => {
+                let (verb, resolution) = ("redact the workflow", Resolution::Redacted);
+                let redacted = of_workflow(verb, Vec::new(), OperatorAct::Redact, resolution);
+                Ok(redacted.map(|redacted| Prepared { erased: separate_items(&seen.header), ..redacted }))
+            }
             WorkflowAct::RetryStep { step, new_key } => self.retry_of_step(seen, step, new_key, operator),
             WorkflowAct::ResolveStep { step, result } => {
                 self.give(seen, step, result, operator, Resolution::Resolved)

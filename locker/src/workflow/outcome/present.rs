@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 
 use super::Waiting;
 use super::ended::Ended;
-use crate::core::answer::{self, Body};
+use crate::core::answer::{self, AnswerError, Body};
 use crate::core::name;
 use crate::core::time;
 use crate::core::workflow::decide::{self, Standing};
@@ -89,10 +89,24 @@ impl Context {
         header: &Header,
         deadline: Option<DateTime<Utc>>,
     ) -> Result<Option<String>, Error> {
-        let Some(Body::Beside { codec, id, .. }) = &header.result else { return Ok(None) };
-        let item = Place::Answer(id).to_string();
-        let read = self.store().read_beside(&header.workflow, &item, *codec, self.until(deadline));
-        Ok(Some(answer::decode(Box::pin(read).await?)?))
+        let (codec, id) = match &header.result {
+            Some(Body::Beside { codec, id, .. }) => (*codec, id),
+            Some(Body::Redacted) => return Err(AnswerError::Redacted.into()),
+            _ => return Ok(None),
+        };
+        let (item, until) = (Place::Answer(id).to_string(), self.until(deadline));
+        match Box::pin(self.store().read_beside(&header.workflow, &item, codec, until)).await {
+            // An operator may have erased it after the header was read.
+            Err(Error::Answer(AnswerError::Missing)) => {
+                let now = Box::pin(self.store().read_header(&header.workflow, until)).await?;
+                let is_redacted = |now: &Header| now.is_redacted() && now.created == header.created;
+                Err(match now {
+                    Some(now) if is_redacted(&now) => AnswerError::Redacted.into(),
+                    _ => AnswerError::Missing.into(),
+                })
+            }
+            read => Ok(Some(answer::decode(read?)?)),
+        }
     }
 
     /// Log a workflow that makes no progress.

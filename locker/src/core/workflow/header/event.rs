@@ -238,6 +238,8 @@ pub(crate) enum OperatorAct {
     /// A late event is handled without its compensation. Refused while a driver may be running the
     /// compensation.
     Dismiss,
+    /// The input, the answer and the failure of an ended workflow are erased.
+    Redact,
 }
 
 #[derive(Debug, Clone)]

@@ -163,6 +163,13 @@ pub(crate) struct HeaderData {
     pub(crate) failures: Failures,
 }
 
+impl HeaderData {
+    /// Whether an operator erased the input and the answer.
+    pub(crate) const fn is_redacted(&self) -> bool {
+        matches!(self.input, Some(Body::Redacted)) || matches!(self.result, Some(Body::Redacted))
+    }
+}
+
 impl Deref for Header {
     type Target = HeaderData;
 

@@ -349,6 +349,9 @@ impl HeaderData {
     }
 
     fn operate(&mut self, act: OperatorAct, by: &Intervention, stamp: &Stamp) -> Result<(), HeaderRefusal> {
+        if act == OperatorAct::Redact {
+            return self.redact(by);
+        }
         if self.state.is_final() {
             return Err(HeaderRefusal::NotPossible);
         }
@@ -366,7 +369,7 @@ impl HeaderData {
         self.lost_in_all = 0;
         let ending = if self.result.is_some() { State::Failed } else { State::Cancelled };
         match act {
-            OperatorAct::Retry | OperatorAct::Dismiss => {}
+            OperatorAct::Retry | OperatorAct::Dismiss | OperatorAct::Redact => {}
             // The next version runs. Completed steps of this version stay. Only a step that is
             // late is compensated.
             OperatorAct::Compensate if self.ending == Some(State::Continued) => {
@@ -391,6 +394,22 @@ impl HeaderData {
             }
             OperatorAct::Close { .. } => return Err(HeaderRefusal::NotPossible),
         }
+        Ok(())
+    }
+
+    /// The state, the fingerprint and the retention stay.
+    fn redact(&mut self, by: &Intervention) -> Result<(), HeaderRefusal> {
+        let has_ended = self.state.is_answered() || self.state == State::Continued;
+        let has_data = self.input.is_some() || self.result.is_some();
+        if !has_ended || !has_data || self.is_redacted() {
+            return Err(HeaderRefusal::NotPossible);
+        }
+        for body in [&mut self.input, &mut self.result] {
+            *body = body.take().map(|_| Body::Redacted);
+        }
+        // A reason may repeat a failure.
+        self.reason = None;
+        self.intervention = Some(by.clone());
         Ok(())
     }
 

@@ -54,6 +54,7 @@ const EVENTS: [&str; 34] = [
     "operator: retry",
     "operator: compensate",
     "operator: close",
+    "operator: redact",
     "operator: skips a late event with a compensation",
     "stale operator: retry",
     "settled",
@@ -226,6 +227,7 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
         "operator: retry" => operator(&header, OperatorAct::Retry),
         "operator: compensate" => operator(&header, OperatorAct::Compensate),
         "operator: close" => operator(&header, OperatorAct::Close { seen: 9 }),
+        "operator: redact" => operator(&header, OperatorAct::Redact),
         "operator: skips a late event with a compensation" => operator(&header, OperatorAct::Dismiss),
         "stale operator: retry" => {
             HeaderEvent::Operator { seen: "another".to_owned(), by: by(now), act: OperatorAct::Retry }

@@ -1,0 +1,118 @@
+//! An erased workflow: it happened and does not run again, and its items contain neither its input
+//! nor its answer.
+
+use locker::workflow::{Flow, Outcome, RetryPolicy, State, Stop, Workflow};
+use locker::{AnswerError, Error, Failure, Intervened, Resolution};
+use locker_tests::{Fate, ada};
+
+use crate::bench::Desk;
+
+const SECRET: &str = "4111-1111";
+
+/// A text with the secret, for a separate item.
+fn large() -> String {
+    let mut random = fastrand::Rng::with_seed(7);
+    let noise: String = (0..20_000).map(|_| random.alphanumeric()).collect();
+    format!("{SECRET} {noise}")
+}
+
+/// Returns its input, or fails with it.
+#[derive(Clone)]
+struct Echo;
+
+impl Workflow for Echo {
+    const NAME: &'static str = "echo";
+    type Input = (String, bool);
+    type Output = String;
+
+    async fn run(&self, _: &Flow, (text, fails): (String, bool)) -> Result<String, Stop> {
+        if fails { Err(Failure::permanent(text).into()) } else { Ok(text) }
+    }
+}
+
+/// Its charge is in doubt.
+#[derive(Clone)]
+struct Doubtful;
+
+impl Workflow for Doubtful {
+    const NAME: &'static str = "doubtful";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let lost = |_| async { Err::<(), _>(Failure::in_doubt("no reply".to_owned())) };
+        flow.once("charge").retry(RetryPolicy::never()).run(lost).await
+    }
+}
+
+/// The sort keys of the items that contain the secret, or a compressed text.
+async fn traces(desk: &Desk) -> Vec<String> {
+    let items = desk.items().await.into_iter().filter(|item| {
+        let text = format!("{item:?}");
+        text.contains(SECRET) || text.contains("json+gzip")
+    });
+    items.map(|item| item["item"].as_s().expect("a sort key").clone()).collect()
+}
+
+#[tokio::test]
+async fn erased_workflow_is_nowhere_and_does_not_run_again() {
+    for (text, fails) in [(SECRET.to_owned(), false), (large(), false), (SECRET.to_owned(), true)] {
+        let desk = Desk::new().await;
+        let (workflows, wire) = desk.machine();
+        let input = (text, fails);
+        let ran = workflows.start(&Echo, "echo/1", &input).run().await.unwrap();
+        assert!(matches!(ran, Outcome::Completed(_)) != fails, "{ran:?}");
+        assert!(!traces(&desk).await.is_empty());
+        let seen = desk.view("echo/1").await;
+        wire.next([Fate::ReplyLost]);
+        assert_eq!(workflows.redact(&seen, &ada()).await.unwrap(), Intervened::Done);
+        assert_eq!(traces(&desk).await, Vec::<String>::new());
+
+        let view = desk.view("echo/1").await;
+        let state = if fails { State::Failed } else { State::Completed };
+        assert_eq!((view.state(), view.is_redacted(), view.result()), (state, true, None));
+        assert_eq!((view.due(), view.listed()), (seen.due(), seen.listed()), "the retention stays");
+        assert_ne!(view.revision(), seen.revision());
+        let again = workflows.start(&Echo, "echo/1", &input).run().await;
+        assert!(matches!(again, Err(Error::Answer(AnswerError::Redacted))), "{again:?}");
+        let content = workflows.input(&view).await;
+        assert!(matches!(content, Err(Error::Answer(AnswerError::Redacted))), "{content:?}");
+        let acts = workflows.acts("echo/1").await.unwrap();
+        assert_eq!(acts.iter().map(|act| act.resolution).collect::<Vec<_>>(), [Some(Resolution::Redacted)]);
+        // It was erased once, and on what was seen before nothing is written.
+        assert_eq!(workflows.redact(&view, &ada()).await.unwrap(), Intervened::NotPossible);
+        assert_eq!(workflows.redact(&seen, &ada()).await.unwrap(), Intervened::Changed);
+    }
+}
+
+#[tokio::test]
+async fn reader_of_an_erased_answer_learns_that_it_was_erased() {
+    let desk = Desk::new().await;
+    let (workflows, wire) = desk.machine();
+    let (other, _) = desk.machine();
+    let input = (large(), false);
+    workflows.start(&Echo, "echo/1", &input).run().await.unwrap();
+    wire.matching(
+        |exchange| exchange.operation == "GetItem" && exchange.request.to_string().contains("#answer"),
+        Fate::HeldBefore,
+    );
+    let reading = tokio::spawn(async move { workflows.start(&Echo, "echo/1", &input).run().await });
+    while wire.held() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let seen = desk.view("echo/1").await;
+    assert_eq!(other.redact(&seen, &ada()).await.unwrap(), Intervened::Done);
+    wire.let_through();
+    let read = reading.await.expect("no panic");
+    assert!(matches!(read, Err(Error::Answer(AnswerError::Redacted))), "{read:?}");
+}
+
+#[tokio::test]
+async fn workflow_that_has_not_ended_is_not_redacted() {
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine();
+    workflows.start(&Doubtful, "doubtful/1", &()).run().await.unwrap();
+    let view = desk.view("doubtful/1").await;
+    assert_eq!(workflows.redact(&view, &ada()).await.unwrap(), Intervened::NotPossible);
+    assert!(!desk.view("doubtful/1").await.is_redacted());
+}
