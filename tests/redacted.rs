@@ -1,8 +1,10 @@
 //! An erased result: the work happened and is not done again, and no item of the table contains the
 //! result.
 
+use std::ops::ControlFlow;
 use std::time::Duration;
 
+use locker::operator::{Act, ApplyOptions, Console, Filter, Plan};
 use locker::{
     AnswerError, Begun, Clock as _, Error, Failure, Form, Intervened, Locker, Resolution, RunError,
     TokenState,
@@ -220,4 +222,95 @@ async fn released_after_a_redact_gives_the_same_key_again() {
     assert_eq!(lock.attempt().idempotency_key(), "order/7");
     lock.complete("done").await.expect("completed");
     assert_eq!(traces(&bench).await, Vec::<String>::new());
+}
+
+/// The tokens that a plan to redact contains.
+async fn planned(locker: &Locker, filter: Filter) -> Plan {
+    let console = Console::new().tokens(locker);
+    let mut plan = console.plan(filter, Act::redact(), &ada()).await.expect("a plan");
+    plan.items.sort_by(|one, other| one.work.key().cmp(other.work.key()));
+    plan
+}
+
+fn keys(plan: &Plan) -> Vec<&str> {
+    plan.items.iter().map(|item| item.work.key()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn plan_erases_all_results_of_a_tenant_and_no_other() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let of = |tenant: &str, key: &str| locker.token(key).tenant(tenant);
+    for number in 0..30 {
+        held_by(of("cust8", &format!("paid/{number:02}"))).await.complete(&large()).await.expect("done");
+    }
+    held_by(of("cust8", "refused")).await.fail(SECRET).await.expect("failed");
+    held_by(of("cust8", "held")).await.hold("odd").await.expect("held");
+    let _running = held_by(of("cust8", "running")).await;
+    held_by(of("cust80", "paid")).await.complete("other").await.expect("completed");
+    held_by(locker.token("plain")).await.complete("other").await.expect("completed");
+
+    let before = bench.items().await;
+    let plan = planned(&locker, Filter::new().tenant("cust8")).await;
+    assert_eq!((plan.items.len(), plan.left_out.len(), plan.complete), (31, 0, true));
+    assert_eq!((keys(&plan)[0], keys(&plan)[30]), ("@cust8/paid/00", "@cust8/refused"));
+    assert_eq!(bench.items().await, before, "a plan changes nothing");
+
+    // One of them gets another result before the plan is applied.
+    let record = record_of(&locker, "@cust8/paid/07").await;
+    assert_eq!(locker.release_completed(&record, &ada()).await.expect("released"), Intervened::Done);
+    held_by(of("cust8", "paid/07")).await.complete("another").await.expect("completed");
+    let console = Console::new().tokens(&locker);
+    let options = ApplyOptions { per_second: 10_000, ..ApplyOptions::default() };
+    let report = console.apply(&plan, &options, |_| ControlFlow::Continue(())).await.expect("applied");
+    assert_eq!((report.done, report.changed), (30, 1));
+    for item in &plan.items {
+        let record = record_of(&locker, item.work.key()).await;
+        assert_eq!(record.is_redacted(), item.work.key() != "@cust8/paid/07", "{}", item.work.key());
+    }
+    assert_eq!(traces(&bench).await, Vec::<String>::new());
+    assert_eq!(keys(&planned(&locker, Filter::new().tenant("cust8")).await), ["@cust8/paid/07"]);
+    assert_eq!(keys(&planned(&locker, Filter::new().prefix("pl")).await), ["plain"]);
+    let all = planned(&locker, Filter::new().with_result()).await;
+    assert_eq!(keys(&all), ["@cust80/paid", "@cust8/paid/07", "plain"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn plan_of_results_stops_at_its_limit_and_goes_on_later() {
+    let bench = Bench::new().await;
+    let (locker, wire) = bench.machine();
+    for number in 0..7 {
+        held_by(locker.token(("paid", number))).await.complete(SECRET).await.expect("completed");
+        bench.clock.advance(Duration::from_secs(60));
+    }
+    let console = Console::new().tokens(&locker).limit(5);
+    for (count, complete) in [(5, false), (2, true), (0, true)] {
+        let plan = console.plan(Filter::new().prefix("paid"), Act::redact(), &ada()).await.expect("a plan");
+        assert_eq!((plan.items.len(), plan.complete), (count, complete));
+        let report = console.apply(&plan, &ApplyOptions::default(), |_| ControlFlow::Continue(())).await;
+        assert_eq!(report.expect("applied").done, count);
+    }
+    assert_eq!(traces(&bench).await, Vec::<String>::new());
+
+    held_by(locker.token("late")).await.complete(SECRET).await.expect("completed");
+    let since = bench.clock.now();
+    assert_eq!(keys(&planned(&locker, Filter::new().since(since)).await), ["late"]);
+    assert_eq!(keys(&planned(&locker, Filter::new().until(since)).await), Vec::<&str>::new());
+    wire.next([Fate::Denied]);
+    let denied = console.plan(Filter::new().prefix("late"), Act::redact(), &ada()).await;
+    let error = denied.expect_err("denied");
+    assert!(error.to_string().contains("a plan to redact needs Scan on the table"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn plan_of_results_reads_all_pages_of_the_table() {
+    let bench = Bench::new().await;
+    let (locker, wire) = bench.machine();
+    for number in 0..12 {
+        let noise: String = (0..150_000).map(|_| fastrand::alphanumeric()).collect();
+        held_by(locker.token(("paid", number))).await.complete(&noise).await.expect("completed");
+    }
+    let before = wire.count();
+    assert_eq!(planned(&locker, Filter::new().prefix("paid")).await.items.len(), 12);
+    assert!(wire.count() - before > 12 + 1, "more than one page, and a read of each");
 }

@@ -86,7 +86,8 @@ impl Role {
                 &[(Workflows, &["PutItem", "GetItem", "DeleteItem", "Query"]), (WorkflowsIndex, &["Query"])]
             }
             Self::Operator => &[
-                (Tokens, &["GetItem"]),
+                // A plan to redact reads the whole table.
+                (Tokens, &["GetItem", "Scan"]),
                 (Tokens, ACT),
                 (Tokens, DESCRIBE),
                 (TokensIndex, &["Query"]),

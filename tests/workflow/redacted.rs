@@ -1,6 +1,9 @@
 //! An erased workflow: it happened and does not run again, and its items contain neither its input
 //! nor its answer.
 
+use std::ops::ControlFlow;
+
+use locker::operator::{Act, ApplyOptions, Console, Filter};
 use locker::workflow::{Flow, Outcome, RetryPolicy, State, Stop, Workflow};
 use locker::{AnswerError, Error, Failure, Intervened, Resolution};
 use locker_tests::{Fate, ada};
@@ -115,4 +118,27 @@ async fn workflow_that_has_not_ended_is_not_redacted() {
     let view = desk.view("doubtful/1").await;
     assert_eq!(workflows.redact(&view, &ada()).await.unwrap(), Intervened::NotPossible);
     assert!(!desk.view("doubtful/1").await.is_redacted());
+}
+
+#[tokio::test]
+async fn plan_erases_the_results_of_ended_workflows() {
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine();
+    for key in ["echo/1", "echo/2", "other/1"] {
+        workflows.start(&Echo, key, &(SECRET.to_owned(), false)).run().await.unwrap();
+    }
+    workflows.start(&Doubtful, "echo/doubt", &()).run().await.unwrap();
+    let console = Console::new().workflows(&workflows);
+    let plan = console.plan(Filter::new().prefix("echo/"), Act::redact(), &ada()).await.unwrap();
+    let keys: std::collections::BTreeSet<_> = plan.items.iter().map(|item| item.work.key()).collect();
+    assert_eq!(keys.into_iter().collect::<Vec<_>>(), ["echo/1", "echo/2"]);
+    let report = console.apply(&plan, &ApplyOptions::default(), |_| ControlFlow::Continue(())).await.unwrap();
+    assert_eq!((report.done, report.failed), (2, 0));
+    for (key, is_redacted) in [("echo/1", true), ("echo/2", true), ("other/1", false), ("echo/doubt", false)]
+    {
+        assert_eq!(desk.view(key).await.is_redacted(), is_redacted, "{key}");
+    }
+    let again = console.plan(Filter::new().prefix("echo/"), Act::redact(), &ada()).await.unwrap();
+    assert_eq!((again.items.len(), again.left_out.len()), (0, 2));
+    assert_eq!(again.left_out[0].because, "its result is not kept: an operator erased it");
 }

@@ -71,6 +71,9 @@ enum Verb {
     Compensate,
     /// Workflows: compensate their steps, even if they continued since the plan was made.
     Cancel,
+    /// Tokens and workflows that have ended: erase their results; the keys stay used. Reads the
+    /// whole table of tokens.
+    Redact,
 }
 
 impl Plan {
@@ -86,6 +89,7 @@ impl Plan {
             Verb::Skip => Act::skip(),
             Verb::Compensate => Act::compensate(),
             Verb::Cancel => Act::cancel(),
+            Verb::Redact => Act::redact(),
         };
         if self.result.is_some() && self.verb != Verb::Resolve {
             return Err(Exit::say(Exit::USAGE, "--result is for resolve only"));

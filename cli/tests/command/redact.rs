@@ -42,3 +42,25 @@ fn held_command_is_not_redacted() {
     let said = "it is held, and only a token that has ended has a result to erase";
     assert!(refused.said.contains(said), "{}", refused.said);
 }
+
+#[test]
+fn plan_erases_the_results_of_a_customer() {
+    let place = place();
+    for key in ["@cust8/report/1", "@cust8/report/2", "@cust9/report/1"] {
+        assert_eq!(place.run(&["once", key, "--", "sh", "-c", "echo 4111-1111"]).code, 0);
+    }
+    let plan = ["plan", "redact", "--tenant", "cust8", "--reason", "request 4711"];
+    let shown = place.run(&plan);
+    assert_eq!(shown.code, 6, "{}", shown.said);
+    assert!(shown.text().contains("redact: 2 of 2 found"), "{}", shown.text());
+    assert!(shown.text().contains("its result is erased for ever"), "{}", shown.text());
+    let ran = place.act(&plan);
+    assert_eq!(ran.code, 0, "{} {}", ran.text(), ran.said);
+    for (key, redacted) in [("@cust8/report/1", true), ("@cust8/report/2", true), ("@cust9/report/1", false)]
+    {
+        let json = place.run(&["show", key, "--output", "json"]).json();
+        assert_eq!(json["redacted"], redacted, "{key}");
+    }
+    let nothing = place.run(&plan);
+    assert!(nothing.text().contains("0 of 0 found") || nothing.said.contains("nothing"), "{}", nothing.said);
+}

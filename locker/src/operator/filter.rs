@@ -80,6 +80,8 @@ pub struct Filter {
     late_events: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     messages: Option<Vec<MessageState>>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    with_result: bool,
 }
 
 impl Filter {
@@ -239,6 +241,19 @@ impl Filter {
         self
     }
 
+    /// Selects only tokens and workflows that have ended and whose result is kept.
+    ///
+    /// For a token, the time of [`since`](Self::since) and [`until`](Self::until) is the time when
+    /// its work was begun.
+    ///
+    /// **No index contains such tokens, so the whole table of tokens is read:** half a read unit for
+    /// each 4 KB of the table, with the permission `dynamodb:Scan`. The reads are eventually
+    /// consistent, so a token that ended within the last seconds may be missing.
+    pub const fn with_result(mut self) -> Self {
+        self.with_result = true;
+        self
+    }
+
     /// Returns whether the filter has no condition, so that it selects all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -270,6 +285,22 @@ impl Filter {
     /// The same filter, but only for messages in these states.
     pub(super) fn for_messages(&self, states: Vec<MessageState>) -> Self {
         Self { tokens: None, workflows: None, late_events: false, messages: Some(states), ..self.clone() }
+    }
+
+    /// Whether only work with a result is selected.
+    pub(super) const fn is_for_results(&self) -> bool {
+        self.with_result
+    }
+
+    /// The text with which the key of a token has to begin, as far as the filter says it.
+    pub(super) fn begin_of_key(&self) -> Option<String> {
+        let of_tenant = || key::of_tenant(self.tenant.as_ref()?).ok();
+        self.key.clone().or_else(|| self.prefix.clone()).or_else(of_tenant)
+    }
+
+    /// The same filter, but only for work with a result.
+    pub(super) fn for_results(&self) -> Self {
+        self.clone().with_result()
     }
 
     /// The same filter, but only for late events.
@@ -311,6 +342,16 @@ impl Filter {
 
     /// The lists that contain everything that may fit.
     pub(super) fn lists(&self) -> Lists {
+        if self.with_result {
+            let is_any = self.need.is_none() && !self.due;
+            let tokens = (is_any && self.may_fit_tokens()).then_some(TokenList::WithResult);
+            let workflows = (is_any && self.may_fit_workflows()).then_some(List::Finished);
+            return Lists {
+                tokens: tokens.into_iter().collect(),
+                workflows: workflows.into_iter().collect(),
+                ..Lists::default()
+            };
+        }
         let names_lists =
             self.tokens.is_some() || self.workflows.is_some() || self.messages.is_some() || self.late_events;
         let tokens = match &self.tokens {
@@ -440,6 +481,7 @@ impl fmt::Display for Filter {
             only("workflows", self.workflows.as_ref(), |list| list.as_str()),
             self.late_events.then(|| "late events".to_owned()),
             only("messages", self.messages.as_ref(), |state| state.as_str()),
+            self.with_result.then(|| "with a result".to_owned()),
             text("group", &self.group),
             text("workflows named", &self.workflow),
             text("messages of topic", &self.topic),

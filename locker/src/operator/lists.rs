@@ -83,6 +83,11 @@ impl Default for Reading<'_> {
 }
 
 impl Reading<'_> {
+    /// Whether no more items are kept.
+    pub(super) const fn is_full(&self) -> bool {
+        self.kept >= self.most
+    }
+
     /// Passes on the value of a request. An error after a success stops the reading and is kept.
     pub(super) fn value<T>(&mut self, read: Result<T, Error>) -> Result<Option<T>, Error> {
         match read {
@@ -124,7 +129,7 @@ impl Reading<'_> {
         let list = self.deadline.into_iter().fold(list, ListBuilder::deadline);
         let (mut from, mut entries, mut rows) = (None::<Cursor>, 0, 0);
         loop {
-            let is_full = self.kept >= self.most || entries >= self.entries || rows >= self.rows;
+            let is_full = self.is_full() || entries >= self.entries || rows >= self.rows;
             if is_full || self.stopped_by.is_some() {
                 self.finished = false;
                 return Ok(());
@@ -136,7 +141,7 @@ impl Reading<'_> {
             rows += page.rows_read;
             self.rows_read += page.rows_read;
             for it in page.items.into_iter().filter_map(&fitting) {
-                if self.kept >= self.most {
+                if self.is_full() {
                     self.finished = false;
                     return Ok(());
                 }

@@ -10,7 +10,7 @@ use super::subject::messages;
 use super::subject::tokens;
 #[cfg(feature = "workflow")]
 use super::subject::workflows;
-use super::{Console, Match};
+use super::{Console, Filter, Match};
 use crate::core::key::Key;
 use crate::core::token::record::{Intervention, Record};
 use crate::core::token::work::Work;
@@ -98,11 +98,12 @@ impl Part {
         }
     }
 
-    /// The record, or this event of it, in the form of a list. `None`: no list contains it in its
-    /// state.
+    /// The record, or this event of it, in the form of a list that the filter reads. `None`: no
+    /// such list contains it in its state.
     #[cfg_attr(not(feature = "workflow"), allow(unused_variables, reason = "workflows have events"))]
-    pub(super) fn as_match(&self, event: Option<&str>, now: DateTime<Utc>) -> Option<Match> {
+    pub(super) fn as_match(&self, event: Option<&str>, filter: &Filter, now: DateTime<Utc>) -> Option<Match> {
         match self {
+            Self::Token(record) if filter.is_for_results() => tokens::with_result(record),
             Self::Token(record) => tokens::match_of(record, now),
             #[cfg(feature = "workflow")]
             Self::Workflow(view) => match event {

@@ -86,6 +86,10 @@ const NEWER: &str = "attribute_not_exists(#workflow) OR #number < :number";
 
 const FOLLOWS: &str = "#number = :previous";
 
+/// A filter: a token that has ended. Items of another kind have no due time.
+#[cfg(feature = "operator")]
+const ENDED: &str = "attribute_not_exists(#status) AND attribute_exists(#expectedCompletion)";
+
 /// A filter: the code of the workflow waits for an event or a timer.
 pub(super) const WAITS: &str = "attribute_exists(#step)";
 
@@ -98,6 +102,16 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
+    /// Selects tokens that have ended, with keys that begin so.
+    #[cfg(feature = "operator")]
+    pub(crate) fn ended(begin: &str) -> Self {
+        // DynamoDB may refuse to compare a key with an empty text.
+        if begin.is_empty() {
+            return Self::new(ENDED.to_owned(), vec![]);
+        }
+        Self::new(format!("{ENDED} AND begins_with(#lockToken, :begin)"), vec![(":begin", text(begin))])
+    }
+
     /// Selects the items that a resume reads. Large results sort before them. Items that outlive
     /// the workflow sort after them.
     #[cfg(feature = "workflow")]

@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::types::ConsumedCapacity;
 use chrono::{DateTime, Utc};
 
 use super::exchange::Failure;
-#[cfg(feature = "workflow")]
+#[cfg(any(feature = "workflow", feature = "operator"))]
 use super::expression::Condition;
 use super::item::{Item, to_answer, to_record, token_key};
 #[cfg(feature = "workflow")]
@@ -18,6 +18,8 @@ use super::item::{event_of, event_receipt_of, failed_runs_of, header_of, item_ke
 use super::schema::attribute as a;
 use super::{Store, Until, units};
 use crate::core::answer::{AnswerError, Codec, Encoded};
+#[cfg(feature = "operator")]
+use crate::core::invalid::InvalidRecord;
 #[cfg(feature = "workflow")]
 use crate::core::message::letter::Letter;
 use crate::core::retry::Tries;
@@ -59,6 +61,18 @@ pub(crate) struct Everything {
     pub(crate) items: Vec<String>,
 }
 
+/// A page of the tokens that have ended.
+#[cfg(feature = "operator")]
+#[derive(Debug)]
+pub(crate) struct Ended {
+    /// The key of each token, and the token if it can be read.
+    pub(crate) tokens: Vec<(String, Result<Record, InvalidRecord>)>,
+    /// The position of the next page. `None`: this was the last page.
+    pub(crate) next: Option<Item>,
+    /// The number of items that DynamoDB read.
+    pub(crate) items_read: u64,
+}
+
 impl Store {
     /// Send a read until there is a reply, or no time. It changes nothing, so no reply is no more
     /// than a reason to send it again.
@@ -93,6 +107,35 @@ impl Store {
     ) -> Result<Option<Record>, Error> {
         let item = self.get("read the token", token_key(key), freshness, until).await?;
         Ok(item.as_ref().map(to_record).transpose()?)
+    }
+
+    /// Reads a page of the tokens that have ended, with keys that begin so. No index contains them,
+    /// so this reads the table: 1 MB for each page, eventually consistent.
+    #[cfg(feature = "operator")]
+    pub(crate) async fn ended(&self, begin: &str, from: Option<Item>, until: Until) -> Result<Ended, Error> {
+        let request = || async {
+            let Condition { expression, names, values } = Condition::ended(begin);
+            let scan = self
+                .client
+                .scan()
+                .table_name(&self.table)
+                .filter_expression(expression)
+                .set_expression_attribute_names(Some(names))
+                .set_expression_attribute_values(Some(values).filter(|values| !values.is_empty()))
+                .set_exclusive_start_key(from.clone())
+                .set_return_consumed_capacity(self.capacity.clone());
+            let mut output = scan.send().await.map_err(|error| Failure::of(error, |_| None))?;
+            let consumed = output.consumed_capacity.take();
+            Ok((output, consumed))
+        };
+        let output = self.read_until("list", until, request).await?;
+        let key_of = |item: &Item| item.get(a::LOCK_TOKEN).and_then(|key| key.as_s().ok()).cloned();
+        let items = output.items.iter().flatten();
+        Ok(Ended {
+            tokens: items.filter_map(|item| Some((key_of(item)?, to_record(item)))).collect(),
+            next: output.last_evaluated_key,
+            items_read: u64::try_from(output.scanned_count).unwrap_or_default(),
+        })
     }
 
     /// Reads an answer from its separate item. The item is written before the token refers to it,

@@ -77,7 +77,7 @@ impl Locker {
 pub struct TokenSummary {
     /// The key of the token.
     pub token: String,
-    /// In progress or held.
+    /// In progress or held; and ended, in a list of results.
     pub state: TokenState,
     /// The owner.
     pub locked_by: Option<String>,
@@ -98,7 +98,7 @@ pub struct TokenSummary {
 
 #[cfg(feature = "operator")]
 impl TokenSummary {
-    /// The summary of a token that is in progress or held.
+    /// The summary of a token as it was read.
     pub(crate) fn of_record(record: &Record) -> Self {
         Self {
             token: record.key.as_str().to_owned(),

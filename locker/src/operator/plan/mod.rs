@@ -169,7 +169,8 @@ impl Console {
     /// left out, with the reason: work that runs, has ended, or waits by itself. A record is also
     /// left out if it has changed since it was listed, or cannot be read. An act on
     /// messages reads dead messages only; a restore reads archived messages, and a filter for [one
-    /// message](Filter::message) reads it in every state.
+    /// message](Filter::message) reads it in every state. A redact reads work [with a
+    /// result](Filter::with_result), and so the whole table of tokens.
     ///
     /// # Errors
     ///
@@ -202,6 +203,7 @@ impl Console {
         let states = states_for(act.verb, filter.is_for_one_message());
         let asked = match states {
             Some(states) => filter.for_messages(states),
+            None if act.verb == Verb::Redact => filter.for_results(),
             None if act.is_on_event() => filter.for_late_events(),
             None => filter.clone(),
         };
@@ -260,7 +262,9 @@ impl Console {
         if let Some(event) = listed.event.as_ref().filter(|event| act.step.as_ref() != Some(event)) {
             return left_out(format!("it is listed for {event}: only a skip of the step {event} is for it"));
         }
-        let Some(it) = part.as_match(listed.event.as_deref(), now) else { return left_out(part.state()) };
+        let Some(it) = part.as_match(listed.event.as_deref(), filter, now) else {
+            return left_out(part.state());
+        };
         if !it.is_same_entry(&listed) || !filter.fits(&it, now) {
             return left_out("it has changed since it was listed; plan again".to_owned());
         }

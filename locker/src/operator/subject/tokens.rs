@@ -14,7 +14,7 @@ use crate::operator::lists::{Lists, Reading};
 use crate::operator::part::{Choice, Verb};
 use crate::operator::rule::{About, Meaning, Refusal, Unless};
 use crate::operator::timeline::{Happening, TimelineEvent};
-use crate::operator::{Act, IndexEntry, Match, Need};
+use crate::operator::{Act, Filter, IndexEntry, Match, Need};
 use crate::session::{Intervened, Operator};
 use crate::token::{Locker, TokenSummary};
 
@@ -24,6 +24,8 @@ pub(in crate::operator) enum TokenList {
     Overdue,
     InProgress,
     Held,
+    /// Those that have ended and whose result is kept. No index contains them.
+    WithResult,
 }
 
 pub(in crate::operator) async fn read(
@@ -35,6 +37,10 @@ pub(in crate::operator) async fn read(
     let now = locker.session().now();
     for list in &asked.tokens {
         let (listed, is_held) = match list {
+            TokenList::WithResult => {
+                read_results(locker, reading, &mut take).await?;
+                continue;
+            }
             TokenList::Overdue => (locker.overdue(), false),
             TokenList::InProgress => (locker.in_progress(), false),
             TokenList::Held => (locker.held(), true),
@@ -42,6 +48,60 @@ pub(in crate::operator) async fn read(
         reading.matches(listed, now, |token| listed_token(token, is_held, now), &mut take).await?;
     }
     Ok(())
+}
+
+/// Reads the whole table for tokens with a result.
+async fn read_results(
+    locker: &Locker,
+    reading: &mut Reading<'_>,
+    mut take: impl FnMut(Match),
+) -> Result<(), Error> {
+    let (session, begin) =
+        (locker.session(), reading.filter.and_then(Filter::begin_of_key).unwrap_or_default());
+    let mut from = None;
+    loop {
+        let in_time = session.check_deadline("list", reading.deadline);
+        let Some(()) = reading.value(in_time)? else { return Ok(()) };
+        let until = session.until(reading.deadline);
+        let page = session.store().ended(&begin, from, until).await;
+        let Some(page) = reading.value(page)? else { return Ok(()) };
+        reading.rows_read += page.items_read;
+        for (key, record) in page.tokens {
+            let listed = match record {
+                Ok(record) => with_result(&record),
+                // The plan names the reason why it cannot be read.
+                Err(_) => Some(Match::of(Work::Token(key)).grouped()),
+            };
+            let now = session.now();
+            let fits = |it: &Match| reading.filter.is_none_or(|filter| filter.fits(it, now));
+            if let Some(listed) = listed.filter(fits) {
+                if reading.is_full() {
+                    reading.finished = false;
+                    return Ok(());
+                }
+                reading.kept += 1;
+                take(listed);
+            }
+        }
+        if page.next.is_none() {
+            return Ok(());
+        }
+        from = page.next;
+    }
+}
+
+/// A token with a result, in the form of a list. `None`: it has none.
+pub(in crate::operator) fn with_result(record: &Record) -> Option<Match> {
+    let has_result = matches!(record.state(), TokenState::Completed | TokenState::Failed);
+    let token = TokenSummary::of_record(record);
+    let listed = Match {
+        since: token.created,
+        owner: token.locked_by.clone(),
+        within: token.within.clone(),
+        entry: Some(IndexEntry::Token(token)),
+        ..Match::of(Work::Token(record.key().as_str().to_owned()))
+    };
+    (has_result && !record.is_redacted()).then(|| listed.grouped())
 }
 
 fn listed_token(token: TokenSummary, is_held: bool, now: DateTime<Utc>) -> Match {
