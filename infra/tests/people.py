@@ -22,7 +22,6 @@ DRY_RUN = 6
 DENIED = 78
 # Requests that no person has. Each names the table only where DynamoDB wants it.
 OF_NOBODY = {
-    "scan": {},
     "delete_table": {},
     "update_table": {"BillingMode": "PAY_PER_REQUEST"},
     "update_time_to_live": {"TimeToLiveSpecification": {"Enabled": False, "AttributeName": "ttl"}},
@@ -164,6 +163,7 @@ def play(account, binary, command, table, workflows, policy):
             person.runs("table", "check", *tokens)
             for operation, request in OF_NOBODY.items():
                 person.cannot(operation, table, **request)
+            person.cannot("scan", workflows)
             person.cannot("create_table", other, **create_other)
             person.cannot("query", other, KeyConditionExpression="lockToken = :it")
             person.denied("ls", "--table", other)
@@ -179,6 +179,11 @@ def play(account, binary, command, table, workflows, policy):
             operator.runs(*act, "--seen", seen)
         viewer.denied("once", "people/new", *tokens, "--", "true")
         operator.runs("once", "people/new", *tokens, "--", "true")
+        viewer.cannot("scan", table)
+        redact = ("plan", "redact", "--prefix", "people/", "--reason", "a request to erase data", *tokens)
+        viewer.denied(*redact)
+        operator.runs(*redact, "--seen", dry_run(operator, *redact))
+        assert "happened, not kept" in viewer.runs("show", key, *tokens).stdout
         item = {"lockToken": {"S": key}}
         viewer.cannot("put_item", table, Item=item)
         viewer.cannot("delete_item", table, Key=item)
