@@ -28,11 +28,11 @@ impl Clock for SystemClock {
 pub trait Ids: fmt::Debug + Send + Sync {
     /// A globally unique id: 20 to 64 printable ASCII characters.
     ///
-    /// Once-only execution depends on it: two begins with the same id would each treat the other's
-    /// token as their own.
+    /// If two begins had the same id, each would treat the token of the other as its own, and the
+    /// work would run twice.
     fn attempt(&self) -> String;
 
-    /// A number in 0..1 for the pauses between retries.
+    /// A random number from 0 to 1, for the pauses between retries.
     fn jitter(&self) -> f64;
 }
 

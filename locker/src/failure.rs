@@ -45,12 +45,12 @@ pub trait Classify: Serialize + DeserializeOwned {
 
     /// Returns a short text that describes the failure.
     ///
-    /// It is stored in tokens in doubt or held and in workflows that wait, listed for operators,
-    /// and logged. Keep secrets and personal data out of it. It is cut at 200 bytes, and its line
-    /// breaks become spaces.
+    /// It is stored in tokens that are held or in doubt, and in workflows that wait. Lists for
+    /// operators and logs contain it, so keep secrets and personal data out of it. It is cut at 200
+    /// bytes, and its line breaks become spaces.
     ///
     /// The default is the stored form: a string as it is, and any other value as JSON. Implement
-    /// this method if that contains too much.
+    /// this method if the stored form contains too much.
     fn cause(&self) -> String {
         cause::of_failure(self)
     }
@@ -68,8 +68,9 @@ pub trait Classify: Serialize + DeserializeOwned {
 
     /// Returns the pause that the provider asks for, such as in `Retry-After`.
     ///
-    /// Steps of a workflow wait at least this long. A workflow waits at most
-    /// [`Limits::backoff_cap`](crate::workflow::Limits::backoff_cap). Tokens ignore the pause.
+    /// A step of a workflow waits at least this long. If the whole workflow waits,
+    /// [`Limits::backoff_cap`](crate::workflow::Limits::backoff_cap) limits the pause. Tokens
+    /// ignore it.
     fn retry_after(&self) -> Option<Duration> {
         None
     }
@@ -78,7 +79,7 @@ pub trait Classify: Serialize + DeserializeOwned {
     /// after transient failures.
     ///
     /// Return [`Class::InDoubt`] if an attempt may have had an effect. The failure can still be
-    /// transient, if the effect recognises a repetition.
+    /// transient if the receiver of the effect recognises a repetition.
     fn given_up(&self) -> Class {
         self.class()
     }

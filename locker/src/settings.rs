@@ -93,9 +93,9 @@ impl Default for Settings {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeysInLogs {
-    /// The key.
+    /// The key itself.
     Clear,
-    /// [`Key::digest`](crate::Key::digest): enough to find the key, not to read it.
+    /// [`Key::digest`](crate::Key::digest): it identifies the key and does not contain it.
     Digest,
 }
 

@@ -9,8 +9,9 @@ use crate::faults::{Calls, Effect, Line};
 
 /// A broker that records each message that it receives, in order. Clones share the records.
 ///
-/// A call that is [declined](crate::CallFate::Declined) refuses the message itself, which is
-/// dead-lettered at once. For a target that refuses all messages, implement [`Target`].
+/// If a call is [declined](crate::CallFate::Declined), the broker refuses the message itself, and
+/// the message is dead-lettered at once. For a target that refuses all messages, implement
+/// [`Target`].
 ///
 /// ```
 /// use lock_token_testing::{Broker, CallFate, Calls};
@@ -19,7 +20,7 @@ use crate::faults::{Calls, Effect, Line};
 /// let calls = Calls::default();
 /// let broker = Broker::new().over(&calls);
 /// let router = Router::new().route("order/*", broker.clone());
-/// calls.next([CallFate::ReplyLost]); // of the next message: the broker has it, and its sender does not know
+/// calls.next([CallFate::ReplyLost]); // the broker receives the next message, and its reply is lost
 /// assert!(broker.took().is_empty());
 /// ```
 #[derive(Debug, Clone)]
@@ -35,7 +36,7 @@ impl Broker {
         Self { took: Arc::default(), line: Arc::new(Calls::default()) }
     }
 
-    /// Returns a broker with the same records that is reached through these calls: one call per
+    /// Returns a broker with the same records, which is called through `calls`: one call for each
     /// message.
     #[must_use]
     pub fn over(self, calls: &Calls) -> Self {

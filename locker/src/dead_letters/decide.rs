@@ -25,13 +25,13 @@ const LEASE: Duration = Duration::from_secs(15 * 60);
 /// The time for the writes around a decision.
 const AFTER_DECISION: Duration = Duration::from_secs(60);
 
-/// Processes dead messages in code: compensates them, and then deletes, redrives or archives them.
+/// Runs your code for dead messages: to compensate them, and to delete, redrive or archive them.
 ///
 /// Run it on a schedule, such as next to a relay. Your code receives each dead message that
-/// [`only`](Self::only) selects, sent or received, and decides. It [leaves](Decision::Leave) a
-/// message that needs an operator.
+/// [`only`](Self::only) selects, of a relay or of a consumer, and returns a [`Decision`]. For a
+/// message that needs an operator, return [`Decision::Leave`].
 ///
-/// While your code decides, it holds the message: an operator cannot redrive it during its
+/// While your code decides, the message is held: an operator cannot redrive it during its
 /// compensation, and no other run receives it.
 ///
 /// ```
@@ -114,8 +114,8 @@ pub struct DeadLetterReport {
 }
 
 impl DeadLetters {
-    /// Decide about the dead messages of this table. Each act has an audit record with this name
-    /// and reason.
+    /// Creates the runner for the dead messages of this table. Each act has an audit record with
+    /// the name and the reason of this operator.
     pub fn new(workflows: &Workflows, operator: Operator) -> Self {
         Self {
             workflows: workflows.clone(),
@@ -126,39 +126,39 @@ impl DeadLetters {
         }
     }
 
-    /// About how many messages your code decides at a time. Default: 1. With more, code that hangs
-    /// for one message leaves room for the others.
+    /// Sets about how many messages your code decides at the same time. Default: 1. With a higher
+    /// number, code that hangs for one message does not stop the others.
     pub const fn concurrency(mut self, messages: usize) -> Self {
         self.concurrency = if messages == 0 { 1 } else { messages };
         self
     }
 
-    /// Decide about these only. The others are left as they are, and cost no write. Default: all
-    /// that are dead.
+    /// Selects the messages that your code receives. The others are unchanged, and cost no write.
+    /// Default: all dead messages.
     pub fn only(self, these: impl Fn(&Message) -> bool + Send + Sync + 'static) -> Self {
         Self { only: Arc::new(these), ..self }
     }
 
-    /// Decide about no message after this time.
+    /// Sets the time after which your code receives no further message.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
         self
     }
 
-    /// Decides about each dead message. Subjects and groups take turns, each with its oldest
-    /// message first.
+    /// Calls your code for each selected message. Subjects and groups take turns, each with its
+    /// oldest message first.
     ///
     /// # Crash window
     ///
-    /// If the process dies after your code and before its decision is written, the message is held
-    /// for the rest of 15 minutes. After that your code receives it again. The same happens if your
+    /// If the process dies before the decision of your code is written, the message stays held for
+    /// the rest of 15 minutes. After that your code receives it again. The same happens if your
     /// code takes longer than 15 minutes, or if it panics; the run then continues with the other
-    /// messages. So make your code safe to repeat: use a workflow or a token with a key of the
-    /// business, or a conditional write.
+    /// messages. So make your code safe to repeat: use a workflow or a token with a business key,
+    /// such as an order number, or a conditional write.
     ///
     /// # Cancel safety
     ///
-    /// The same, if you drop the future.
+    /// If you drop the future, the same happens.
     ///
     /// # Errors
     ///
@@ -167,10 +167,11 @@ impl DeadLetters {
     ///
     /// # Cost
     ///
-    /// 1 request for each shard and 100 dead messages; for each message 1 strongly consistent read;
-    /// for each that it is for 1 write to hold it, 1 write unit for each KB and 2 for the index,
-    /// and the same as [`Workflows::redrive`] or [`Workflows::discard`], or the same write once
-    /// more if it is left.
+    /// - To list: 1 request for each shard and 100 dead messages.
+    /// - To read: for each message 1 strongly consistent read.
+    /// - To hold: for each selected message 1 write: 1 write unit for each KB, and 2 for the index.
+    /// - To act: same as [`Workflows::redrive`] or [`Workflows::discard`]. If the message is left,
+    ///   the same write as to hold it.
     pub async fn run(
         &self,
         decide: impl AsyncFn(&Message) -> Decision,

@@ -20,7 +20,7 @@ use crate::core::time;
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Incoming {
-    /// Identifies the message among those of its source.
+    /// Identifies the message among the messages of its source.
     pub id: String,
     /// Its source, such as `/orders`. Do not trust it: every sender with access to the queue may
     /// set any source.
@@ -29,17 +29,17 @@ pub struct Incoming {
     pub kind: String,
     /// Its subject, such as the key of an order.
     pub subject: Option<String>,
-    /// Its place among the messages of its subject, in a form of its sender: see
+    /// Its place among the messages of its subject, in a form that its sender chose: see
     /// [`Envelope::sequence`](crate::message::Envelope::sequence).
     pub sequence: Option<String>,
-    /// When it was committed.
+    /// When its sender committed it.
     pub time: Option<DateTime<Utc>>,
     /// The trace that it belongs to, as in the W3C header `traceparent`.
     pub trace: Option<String>,
     /// All other attributes of the event, by name, such as `correlationid`, `causationid`,
     /// `tenantid` or `dataschema`. A value that is not a JSON string is kept as JSON text.
     pub attributes: BTreeMap<String, String>,
-    /// The data, as JSON text; `null` if it has none.
+    /// The data, as JSON text; `null` if the message has no data.
     pub data: String,
 }
 
@@ -94,7 +94,7 @@ impl From<serde_json::Error> for InvalidEvent {
 }
 
 impl Incoming {
-    /// Read an event of the JSON format of CloudEvents 1.0, as a [`Relay`](crate::relay::Relay)
+    /// Reads an event in the JSON format of CloudEvents 1.0, as a [`Relay`](crate::relay::Relay)
     /// sends it. Attributes without a field here are kept in [`attributes`](Self::attributes).
     ///
     /// The event may be inside a notification of Amazon SNS (its `Message`), inside an event of
@@ -156,9 +156,11 @@ impl Incoming {
         })
     }
 
-    /// A message that is not an event. `id` identifies it, such as a number that its sender sets.
-    /// The `messageId` of SQS does not: it differs if the sender sends the message twice. An inbox
-    /// refuses an empty source or id.
+    /// Creates a message that is not an event.
+    ///
+    /// `id` identifies the message, such as a number that its sender sets. Do not use the
+    /// `messageId` of SQS: it differs if the sender sends the message twice. An inbox refuses an
+    /// empty source or id.
     pub fn new(
         source: impl Into<String>,
         id: impl Into<String>,
@@ -178,18 +180,19 @@ impl Incoming {
         }
     }
 
-    /// Its data.
+    /// Returns the data as a value of type `T`.
     ///
     /// # Errors
     ///
-    /// [`ReceiveError::Event`] if the data does not have this type. The text names the position.
+    /// [`ReceiveError::Event`] if the data does not have this type. The error contains the
+    /// position.
     pub fn data<T: DeserializeOwned>(&self) -> Result<T, ReceiveError> {
         Ok(serde_json::from_str(&self.data).map_err(InvalidEvent::from)?)
     }
 
-    /// The number that its sender [assigned](crate::message::NewMessage::number), for
-    /// [`gapless`](crate::inbox::Receive::gapless). `None`: it has no sequence, or its sequence is
-    /// not a number, such as an automatic sequence.
+    /// Returns the number that its sender [assigned](crate::message::NewMessage::number), for
+    /// [`gapless`](crate::inbox::Receive::gapless). Returns `None` if the message has no sequence,
+    /// or if its sequence is not a number, such as an automatic sequence.
     #[must_use]
     pub fn number(&self) -> Option<u64> {
         number_of(self.sequence.as_deref()?)

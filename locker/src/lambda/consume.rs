@@ -28,10 +28,10 @@ pub enum Consumed {
 /// table.
 ///
 /// Give the function two event sources: its queue, with
-/// `FunctionResponseTypes: [ReportBatchItemFailures]`, and a schedule of about a minute. Without
-/// the schedule, redriven messages are not processed. `needs` is the time that one message takes at
-/// most, and 2 seconds more with [`hiding`](Consumer::hiding).
-/// [`each_message`](super::each_message) describes batches, and [`Consumer`] dead letters.
+/// `FunctionResponseTypes: [ReportBatchItemFailures]`, and a schedule that runs about once a
+/// minute. Without the schedule, redriven messages are not processed. Set `needs` to the longest
+/// time of one message, with 2 seconds more for [`hiding`](Consumer::hiding). See
+/// [`each_message`](super::each_message) for batches, and [`Consumer`] for dead letters.
 ///
 /// An event of a schedule has the `source` `aws.events` or `aws.scheduler`. Give a schedule of
 /// EventBridge Scheduler the input `{"source": "aws.scheduler"}`.
@@ -60,9 +60,9 @@ pub enum Consumed {
 /// # Errors
 ///
 /// If the waiting messages could not be listed, or if the event is neither of a queue nor of a
-/// schedule. Nothing was processed then. Lambda tries an event of an asynchronous source (SNS,
-/// EventBridge) twice more, so give the function a destination for failures. The error names the
-/// source of the event and the setting to change.
+/// schedule. In both cases nothing was processed. Lambda tries an event of an asynchronous source
+/// (SNS, EventBridge) twice more, so give the function a destination for failures. The error names
+/// the source of the event and the setting to change.
 pub async fn consume<E, Fut>(
     consumer: &Consumer,
     event: LambdaEvent<Value>,

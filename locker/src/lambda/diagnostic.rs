@@ -23,7 +23,7 @@ const fn is_retried<E>(error: &RunError<E>) -> bool {
 /// | outcome of the run | tried again | because |
 /// |---|---|---|
 /// | a permanent failure, or a failure that is held for an operator | no | every later attempt gets the same answer |
-/// | a mismatch | no | it never matches; send it under a new key |
+/// | a mismatch | no | the request never matches; send it with a new key |
 /// | a transient failure | yes | nothing happened |
 /// | in progress, or in doubt | yes | a later attempt may find the answer, and does not repeat the work |
 /// | refused because the table was restored | yes | an operator may release the key, and the event must still exist then |
@@ -46,8 +46,8 @@ const fn is_retried<E>(error: &RunError<E>) -> bool {
 ///
 /// # Errors
 ///
-/// The outcome, if the table retries it. The type of the error is the kind of the outcome, such as
-/// `locker.InProgress`.
+/// An outcome that is tried again (see the table). The type of the error is the kind of the
+/// outcome, such as `locker.InProgress`.
 pub fn or_retry<T, E>(came_to: Result<T, RunError<E>>) -> Result<Result<T, RunError<E>>, Diagnostic> {
     match came_to {
         Err(error) if is_retried(&error) => Err(error.into()),
@@ -55,8 +55,8 @@ pub fn or_retry<T, E>(came_to: Result<T, RunError<E>>) -> Result<Result<T, RunEr
     }
 }
 
-/// The kind of outcome as its type, such as `locker.InProgress`, and its text. It holds no key and
-/// no result; the cause of a failure is part of it, as your code wrote it.
+/// The kind of outcome as its type, such as `locker.InProgress`, and its text. The text contains no
+/// key and no result. It contains the cause of a failure as your code wrote it.
 impl<E> From<RunError<E>> for Diagnostic {
     fn from(error: RunError<E>) -> Self {
         let kind = match &error {

@@ -16,23 +16,24 @@ use crate::workflow::context::Context;
 /// Sends messages that are still unsent half a minute after their commit.
 ///
 /// Run it about once a minute, in as many processes as you like. Most messages are sent right after
-/// their commit. A relay sends the other messages, such as after a crash of their process, or after
-/// a failure of their target.
+/// their commit. A relay sends the other messages, for example if their process crashed or their
+/// target failed.
 ///
-/// - It takes the oldest message of a subject by a conditional write, and with it the later
-///   messages of that subject: no other relay sends them during the lease.
+/// - It takes a subject by a conditional write to its oldest message. During the lease of one
+///   minute, no other relay sends messages of that subject.
 /// - It sends messages of one subject in the order of their commits, up to the first message that
 ///   its target does not accept. Messages of other subjects do not wait for it.
-/// - A message that its target does not accept waits with a growing pause. After 72 hours since the
-///   first try it is dead: an operator decides about it, and the later messages of its subject
-///   wait. A message that its target refuses for a reason in the message is dead at once.
-/// - A target is down if it refuses messages of two subjects for a reason in the target, such as a
-///   permission, or if five calls in a row get no message accepted. Nothing more is sent to it in
-///   this run. The next run sends one call first, and the others once a message of it is accepted.
-/// - A message that a relay sent without a reply is sent again in a separate call, so that it
-///   delays no other message twice. If a caller sent it right after its commit, nothing is written,
-///   and the relay first sends it in a batch. In a batch of one subject, only the first message
-///   without a reply counts as such.
+/// - A message that its target does not accept waits with a growing pause. 72 hours after the first
+///   try it is dead: an operator decides about it, and the later messages of its subject wait. A
+///   message that its target refuses because of its content is dead at once.
+/// - A target is down if it refuses messages of two subjects for a reason other than their content,
+///   such as a missing permission. It is also down if it accepts no message in five calls in a row.
+///   This run sends nothing more to it. The next run first sends one call. If the target accepts a
+///   message of that call, the run sends the others.
+/// - If a relay received no reply for a message, it sends the message again in a separate call, so
+///   that no other message waits for it twice. A caller that sends a message right after its commit
+///   does not record a missing reply, so the relay first sends that message in a batch. In a batch
+///   of one subject, only the first message without a reply is sent again separately.
 #[derive(Debug, Clone)]
 #[must_use = "a relay does nothing until it is run"]
 pub struct Relay {
@@ -79,25 +80,25 @@ impl Relay {
 
     /// Sets how many workflows and outbox subjects it works on at the same time (default: 50).
     ///
-    /// Their messages share batches, of which eight are sent to a target at the same time. If a
-    /// target [keeps the order](crate::message::Target::keeps_order) of a batch, each subject of
-    /// several messages has one more call.
+    /// Their messages share batches. At most eight batches are sent to a target at the same time.
+    /// If a target [keeps the order](crate::message::Target::keeps_order) of a batch, each subject
+    /// with several messages has one call more.
     pub fn concurrency(mut self, concurrency: usize) -> Self {
         self.concurrency = concurrency.max(1);
         self
     }
 
-    /// Sets for how many workflows and outbox subjects it sends in one run (default: all with due
-    /// messages, until its deadline). Workflows whose messages wait for an operator or a route are
-    /// not counted.
+    /// Sets for how many workflows and outbox subjects one run sends messages. Default: all with
+    /// due messages, until the deadline. Workflows whose messages wait for an operator or a route
+    /// are not counted.
     pub const fn limit(mut self, workflows: usize) -> Self {
         self.limit = Some(workflows);
         self
     }
 
     /// Sets the time to stop, such as 5 seconds before the deadline of a Lambda invocation. No call
-    /// begins in the last 2 seconds before it. If a target has not replied one second before it,
-    /// its messages are sent again.
+    /// begins in the last 2 seconds before the deadline. If a target has not replied one second
+    /// before the deadline, its messages are sent again later.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
         self
@@ -107,9 +108,9 @@ impl Relay {
     ///
     /// # Crash window
     ///
-    /// A message that was sent and not deleted is sent again, with the messages of its subject that
-    /// were sent after it, in order: ten at most. They keep their ids, so a receiver that remembers
-    /// ids takes each message once.
+    /// If a message was sent and not deleted, the relay sends it again, with the messages of its
+    /// subject that were sent after it: at most ten, in order. They keep their ids, so a receiver
+    /// that remembers ids processes each message once.
     ///
     /// # Cancel safety
     ///
@@ -122,18 +123,20 @@ impl Relay {
     ///
     /// # Cost
     ///
-    /// For each shard 2 requests, and 1 more for each 100 due messages: half a read unit for each
-    /// 4 KB of their rows, which are 10 to 20. A message costs nothing more while an earlier one of
-    /// its subject is dead, its topic has no route, or its target is down. If such a message
-    /// expired, 1 request deletes it: 1 write unit for each KB, and 1 for the index.
+    /// - To list: for each shard 2 requests, and 1 more for each 100 due messages. Half a read unit
+    ///   reads 4 KB, which are 10 to 20 rows.
+    /// - To read: for each workflow or subject with due messages 1 query for 50 messages, and 1
+    ///   read unit for each 4 KB, up to the first message that waits.
+    /// - To take: 1 write for each ten messages of a subject: 1 write unit for each KB, and 2 for
+    ///   the index.
+    /// - To send: for each message a part of a request to its target.
+    /// - To delete: for each message 1 request: 1 write unit for each KB, and 1 for the index.
+    /// - For the gauges: 4 more requests for each shard, and 1 more for each 1,000 messages that
+    ///   are dead or are sent again after a pause, up to 10,000.
+    /// - To record the run: 1 write unit.
     ///
-    /// For each other workflow or subject with due messages 1 query for 50, a read unit for each
-    /// 4 KB, up to the first message that waits. For each of its subjects and ten messages 1 write
-    /// of 1 write unit for each KB and 2 for the index. For each message a part of a request to its
-    /// target, and 1 request, 1 write unit for each KB and 1 for the index to delete it.
-    ///
-    /// For the gauges 4 more requests for each shard, and 1 more for each 1,000 messages that are
-    /// dead or are sent again after a pause, up to 10,000. 1 write unit to write down that it ran.
+    /// A message costs only its listing while an earlier message of its subject is dead, its topic
+    /// has no route, or its target is down. If such a message expired, 1 request deletes it.
     ///
     /// While a target is down, a run takes and sends one message of it: 2 writes.
     pub async fn run(&self) -> Result<RunReport<RelayReport>, Error> {

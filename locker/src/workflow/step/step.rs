@@ -55,8 +55,8 @@ impl<'a> Step<'a> {
 
     /// Set how long an attempt is expected to take, from 1 second to 366 days. Default: 30 seconds.
     ///
-    /// An attempt starts only if this much time is left in the run; without a value, at most half
-    /// of the run. While an attempt is within this time, the flow extends its claim of the
+    /// An attempt starts only if this much time is left in the run. If you set no value, half of
+    /// the run is enough. While an attempt is within this time, the flow extends its claim of the
     /// workflow, up to [`Limits::longest_run`](crate::workflow::Limits::longest_run).
     pub const fn expect_within(mut self, time: Duration) -> Self {
         self.expected = Expected::set(time);
@@ -72,14 +72,14 @@ impl<'a> Step<'a> {
     /// Run the step, unless it is recorded.
     ///
     /// Pass an async closure: `async |attempt| ..`. If the compiler reports E0373 ("async block may
-    /// outlive the current function"), it is a plain closure: `|attempt| async ..`.
+    /// outlive the current function"), the closure is a plain closure: `|attempt| async ..`.
     ///
-    /// A permanent failure is recorded, and is the answer of the step from then on; a failure that
-    /// needs an operator is not recorded.
+    /// A permanent failure is recorded, and is then the answer of the step. A failure that needs an
+    /// operator is not recorded.
     ///
     /// # Crash window
     ///
-    /// Between the work and its record; the step then runs again.
+    /// If the process dies between the work and its record, the step runs again.
     ///
     /// # Cancel safety
     ///
@@ -94,10 +94,10 @@ impl<'a> Step<'a> {
     ///
     /// 1 request and 1 write unit for each KB of the record; nothing if the step is recorded.
     ///
-    /// - A result above 4 KB, as stored: 1 request and 1 write unit more. A later run that asks for
-    ///   it: 1 request, and 1 read unit for each 4 KB.
-    /// - A step that is longer than two thirds of the claim extends the claim: each time 1 request,
-    ///   1 write unit, and 2 for the index.
+    /// - A stored result above 4 KB costs 1 request and 1 write unit more. A later run that reads
+    ///   it needs 1 request, and 1 read unit for each 4 KB.
+    /// - A step that takes longer than two thirds of the claim extends the claim. Each extension
+    ///   costs 1 request, 1 write unit, and 2 for the index.
     /// - A step that begins after the claim ended reads the header: 1 read unit.
     pub async fn run<T, F, R>(self, work: F) -> Result<T, Stop>
     where
@@ -110,7 +110,7 @@ impl<'a> Step<'a> {
     }
 
     /// Runs the step as [`run`](Self::run) does, and returns its permanent failure as a value, so
-    /// that the code can take another way.
+    /// that the code can use an alternative.
     ///
     /// ```
     /// # use locker::workflow::{Flow, Stop};
@@ -139,8 +139,8 @@ impl<'a> Step<'a> {
     ///
     /// # Errors
     ///
-    /// [`Stop`] for everything that is no outcome; pass it on. If the recorded failure cannot be
-    /// read as this type, the workflow is quarantined.
+    /// [`Stop`] if the step has no outcome yet; return it. If the recorded failure cannot be read
+    /// as this type, the workflow is quarantined.
     ///
     /// # Cost
     ///
@@ -241,7 +241,8 @@ impl Journal for Unrecorded<'_> {
 }
 
 impl Unrecorded<'_> {
-    /// Record the outcome of the step. If another driver recorded one first, that one counts.
+    /// Record the outcome of the step. If another driver recorded an outcome first, that outcome
+    /// counts.
     async fn record(&mut self, state: StepState, encoded: Encoded) -> Result<StepRecord, StopKind> {
         let flow = self.flow;
         if flow.is_deleted().await {
