@@ -20,7 +20,7 @@ use crate::faults::{Calls, Effect, Line};
 /// let calls = Calls::default();
 /// let broker = Broker::new().over(&calls);
 /// let router = Router::new().route("order/*", broker.clone());
-/// calls.next([CallFate::ReplyLost]); // the broker receives the next message, and its reply is lost
+/// calls.next([CallFate::ReplyLost]); // the broker has the next message; its reply is lost
 /// assert!(broker.took().is_empty());
 /// ```
 #[derive(Debug, Clone)]
