@@ -138,6 +138,8 @@ impl Tries {
         if pause < left.time { Step::Again(pause) } else { Step::GiveUp(self.at_worst(given_up)) }
     }
 
+    /// The first request is applied and its reply is lost, and the second one is denied. Without
+    /// this, the call would report that nothing was written.
     const fn at_worst(self, why: Why) -> Why {
         if self.silent { Why::Unknown } else { why }
     }

@@ -90,6 +90,7 @@ impl Action {
                 let guard = match &receipt.kept {
                     Kept::Each { .. } | Kept::Beside { .. } => Guard::Forgotten(*expired_at),
                     Kept::Latest { number } => Guard::Newer(*number),
+                    // Number 1 follows no receipt, and a comparison with a missing attribute fails.
                     Kept::Gapless { number: ..=1 } => Guard::Absent,
                     Kept::Gapless { number } => Guard::Follows(number - 1),
                 };

@@ -44,10 +44,17 @@ pub(crate) struct Request {
 /// The token is absent, released by an operator, or terminal and past its `ttl`. An item with a
 /// `status` is never free, whatever else it contains: it is in progress or held. The comparison is
 /// strict, like that of DynamoDB's TTL deletion.
+///
+/// A released token with a key version or a first use of its key is not free. A put over it would
+/// forget both: the provider would get a key that it has refused, or the age of an old key would
+/// count from now.
 const FREE: &str = "attribute_not_exists(#lockToken) OR (attribute_not_exists(#status) \
      AND ((#resolution = :released AND attribute_not_exists(#keyVersion) AND attribute_not_exists(#keySince)) OR (attribute_exists(#actualCompletion) AND #ttl < :now)))";
 
 /// The token is in progress, and this attempt owns it.
+///
+/// While the attempt works, another attempt takes the token over or an operator resolves it.
+/// Without this, the end of the first attempt would replace their answer.
 const MINE: &str = "#attempt = :attempt AND begins_with(#status, :inProgress)";
 
 /// The token is in progress, due before the caller's limit, and (appended) unchanged since the
@@ -77,13 +84,20 @@ pub(crate) enum Guard<'a> {
 const ABSENT: &str = "attribute_not_exists(#workflow)";
 
 /// The item is unchanged since it was read.
+///
+/// Two writers read the item, and both decide from it. Without this, the second put would erase the
+/// first one.
 const UNCHANGED: &str = "#revision = :seen";
 
 /// The retention of the item has ended. The comparison is strict, like DynamoDB's TTL deletion.
 const FORGOTTEN: &str = "attribute_not_exists(#workflow) OR #ttl < :now";
 
+/// Message 5 is taken, and then a late delivery of message 4 comes. Without this, the older state
+/// would replace the newer state.
 const NEWER: &str = "attribute_not_exists(#workflow) OR #number < :number";
 
+/// Message 5 comes before message 4. Without this, it would be taken, and message 4 would then
+/// count as superseded and be lost.
 const FOLLOWS: &str = "#number = :previous";
 
 /// A filter: a token that has ended. Items of another kind have no due time.
@@ -342,6 +356,8 @@ impl Request {
             Write::ExpireAnswer { key, ttl } => {
                 let mut set = Set::default();
                 set.ttl(Some(*ttl));
+                // DynamoDB may have deleted the answer. An update without a condition would create
+                // an item that has a `ttl` and nothing else.
                 set.update(key, "attribute_exists(#lockToken)".to_owned())
             }
             // The condition protects tokens in progress or held, for any key.
@@ -392,6 +408,7 @@ fn begin(token: &NewToken) -> Request {
     Request::new(Change::Put(item::from_token(token)), Some(FREE.to_owned()), values)
 }
 
+/// Two callers read the same released record. Only one of them gets the token.
 fn begin_over(token: &NewToken, seen: &Seen) -> Request {
     let (condition, mut values) = still(seen);
     values.push((":released", text(a::RELEASED)));
@@ -422,6 +439,9 @@ fn mine(attempt: &str) -> [(&'static str, AttributeValue); 2] {
 }
 
 /// Returns the condition that the record is unchanged since it was read.
+///
+/// Each write of a token changes at least one of these texts. So of two writers who read the same
+/// record, only the first is applied.
 fn still(seen: &Seen) -> (String, Values) {
     let mut condition = "#created = :seenCreated AND #expectedCompletion = :seenDue".to_owned();
     let mut values =

@@ -176,6 +176,8 @@ impl Store {
     async fn read_all(&self, condition: impl Fn() -> Condition, until: Until) -> Result<Everything, Error> {
         let mut all = Everything::default();
         let mut start = None;
+        // DynamoDB ends a page after 1 MB. A run that did not read the other pages would run the
+        // steps on them again, or end the workflow without their compensation.
         loop {
             let request = || self.query_items(condition(), start.clone());
             let output = self.read_until(READ_WORKFLOW, until, request).await?;
@@ -228,6 +230,8 @@ impl Store {
         until: Until,
     ) -> Result<Vec<EventRecord>, Error> {
         let (mut events, mut start) = (Vec::new(), None);
+        // DynamoDB ends a page after 1 MB. The reaper would not see a late event on another page,
+        // and would delete its workflow before the event is handled.
         loop {
             let request = || self.query_items(Condition::events(workflow, begin), start.clone());
             let output = self.read_until(READ_WORKFLOW, until, request).await?;
@@ -253,6 +257,8 @@ impl Store {
         Ok((output, consumed))
     }
 
+    /// Strongly consistent: a driver records a step and is lost, and the next driver reads at once.
+    /// Without this, the next driver could miss the record and run the step again.
     pub(super) fn query_of(&self, condition: Condition, start: Option<Item>) -> QueryFluentBuilder {
         let Condition { expression, names, values } = condition;
         self.client

@@ -23,7 +23,9 @@ impl Store {
     /// Commit all of the actions or none.
     ///
     /// `token`: the same for every request of this call, so that DynamoDB recognises it for ten
-    /// minutes. Beyond them the revision of the first put does.
+    /// minutes. Beyond them the revision of the first put does. Without the token: the transaction
+    /// is applied, its reply is lost, another writer changes the items, and the next request is
+    /// refused.
     pub(crate) async fn transact(
         &self,
         verb: &'static str,
@@ -112,6 +114,8 @@ fn read(reasons: &[CancellationReason], actions: &[Action]) -> Read {
                     Some(Action::Receive { receipt, .. }) => Some(&receipt.revision),
                     _ => None,
                 };
+                // An earlier request of this call was applied and its reply was lost. Without this,
+                // the call would be refused by its own items.
                 if mine.is_some() && mine == reason.item.as_ref().and_then(revision_of) {
                     return Read::Applied;
                 }

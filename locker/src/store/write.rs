@@ -91,6 +91,9 @@ impl Store {
                 Err(failure) => failure,
             };
             if failure.heard == Heard::Refused {
+                // An earlier request was applied and its reply was lost. Then this request is
+                // refused by its own write, which the caller must not take for the write of
+                // another.
                 let (found, after_silence) = (failure.item.take(), tries.silent);
                 return Ok(Written::Refused { found, after_silence });
             }

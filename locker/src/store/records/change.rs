@@ -136,6 +136,8 @@ impl Store {
             let item = || next.to_item(self.shards);
             match self.put_item(verb, &item, Some(next.revision()), guard, until).await? {
                 Written::Done => return Ok(Changed::Done(next)),
+                // The record was read and then deleted, such as with its workflow. A decision
+                // without it could write a record into a partition that no reaper finds.
                 Written::Refused { found: None, .. } => return Ok(Changed::Gone),
                 Written::Refused { found: Some(item), after_silence } => {
                     stored = Some(found(T::of_item(&item), (verb, 1), after_silence)?);

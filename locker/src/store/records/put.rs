@@ -57,6 +57,8 @@ impl Store {
             Written::Refused { found, .. } => found,
         };
         let stored = item.as_ref().and_then(|item| item.get(a::REVISION)?.as_s().ok());
+        // A deletion was applied and its reply was lost, so the next request finds no item. Without
+        // a lost reply, another writer has deleted the item, perhaps after a change.
         let gone_as_asked = item.is_none() && revision.is_none() && tries.silent;
         if gone_as_asked || (revision.is_some() && stored.map(String::as_str) == revision) {
             return Ok(Written::Done);
