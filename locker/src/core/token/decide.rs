@@ -71,6 +71,9 @@ pub(crate) fn found(record: &Record, asking: &Asking<'_>) -> Result<Found, Unrea
         TokenState::Held if record.is_held_by_restore() => Found::Restored,
         TokenState::Failed | TokenState::Held => Found::Failed,
         TokenState::Released => Found::Absent,
+        // Before the promised time, the owner or its last request to the provider may be at work:
+        // an owner leaves its token in doubt early. A provider that forgets the key before the work
+        // has ended would do the work of both attempts.
         TokenState::InProgress => match asking.take_over_due_before {
             Some(limit)
                 if record.promised_completion() < limit

@@ -261,6 +261,8 @@ impl Plan {
         self.session.check_deadline("begin", self.deadline)
     }
 
+    /// The clock of the owner may be slow. Without the skew, a caller would take the token over
+    /// while its owner is still in time, and both would do the work.
     pub(crate) fn due_before(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let take_over = self.take_over.as_ref()?;
         let margin = take_over.grace.saturating_add(self.session.skew());
@@ -271,7 +273,7 @@ impl Plan {
     /// ended.
     fn key_used_after(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let recognised = self.recognised_for?;
-        // The clock of the first use may be slow.
+        // The clock of the first use may be fast: then the key is older than its time.
         let recognised = recognised.saturating_sub(self.session.skew());
         Some(time::before(time::after(now, self.due.from(now)), recognised))
     }

@@ -28,7 +28,8 @@ pub(crate) struct Sent {
 
 impl Sent {
     /// Keeps the token of a write, in case that the begin has to be withdrawn. A token that the
-    /// write holds for an operator is never withdrawn.
+    /// write holds for an operator is never withdrawn: no work waits for it, and a release is only
+    /// for a token that this call may have acquired.
     fn keep(&mut self, token: &Arc<NewToken>, predecessor: Option<&Record>) {
         let is_held = token.held.is_some();
         self.last =
@@ -168,6 +169,8 @@ impl Plan {
             Written::Refused { found: None, .. } => Ok(Round::Again),
             Written::Refused { found: Some(now), .. } => match self.judge(now).await? {
                 Judged::Mine(mine) => Ok(self.acquired(Arc::new(self.recovered(&mine)), predecessor)),
+                // The token has changed since it was read. A probe was asked about the attempt
+                // before, so the next round asks again.
                 Judged::Overdue(_) | Judged::Remembered(_) => Ok(Round::Again),
                 Judged::Round(round) => Ok(round),
             },
