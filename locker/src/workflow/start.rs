@@ -340,6 +340,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         let header = self.new_header(&workflow, input, fingerprint, driven).await?;
         let item = || header_item(&header, context.settings().shards);
         let until = context.until(self.deadline);
+        // Two callers start the same key. One put is applied, and the other call finds its header.
         let put = context.store().put_item(VERB, &item, Some(&header.revision), Guard::Absent, until);
         match put.await? {
             Written::Done if header.is_quarantined() => {

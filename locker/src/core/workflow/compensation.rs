@@ -129,6 +129,8 @@ pub(crate) fn owed(
     }
     match record.state {
         StepState::Compensated | StepState::Freed | StepState::Withdrawn | StepState::Failed => Owed::Nothing,
+        // Its driver may record the outcome in a moment. A cancel would refuse the outcome, and the
+        // compensation would have to undo a charge without its id.
         StepState::Started if time::after(record.due, skew) > now => {
             Owed::Wait(time::after(record.due, skew))
         }

@@ -130,8 +130,12 @@ impl Claimer<'_> {
         let until = context.until(self.span.deadline);
         let all = Box::pin(context.store().read_workflow(&taken.workflow, until)).await?;
         match all.header {
+            // Another driver may have claimed the workflow since. Without this, this run would
+            // write under the attempt of that driver, and no condition would refuse either of them.
             Some(header) if header.attempt == taken.attempt => {
                 let created = header.created;
+                // A driver of an earlier workflow under the key was suspended, and wrote a record
+                // after the reaper. Its outcome is not of this workflow.
                 let is_its = |record: &StepRecord| record.is_of(created);
                 let records = all.records.into_iter().filter(is_its).collect();
                 let events = all.events.into_iter().filter(|event| event.is_of(created)).collect();

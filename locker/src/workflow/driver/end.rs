@@ -114,7 +114,8 @@ pub(crate) enum Next {
 impl Flow {
     /// Ends the run. Its effects, its needs and its code decide how.
     pub(crate) async fn end(&self, code: &dyn Drive, came: Came) -> Result<Next, Error> {
-        // A task that the code did not await begins no step from here on.
+        // A task that the code did not await begins no step from here on. Otherwise it could begin
+        // a charge after the read of the effects, and the workflow would end without its outcome.
         self.close();
         let effects = Box::pin(self.effects(came.returned())).await;
         let mut needs = self.needs();

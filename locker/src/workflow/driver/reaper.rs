@@ -230,6 +230,8 @@ impl Reaper {
         let Some(header) = Box::pin(context.store().read_header(&workflow, until)).await? else {
             return Ok(());
         };
+        // The first version may be deleted and its key used again since. Without this, the reaper
+        // would delete that workflow before the end of its retention.
         if header.continued_as == Some(latest.key_version) {
             self.write(&header, ReaperAct::Keep(context.now())).await?;
         }

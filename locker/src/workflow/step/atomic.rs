@@ -275,6 +275,8 @@ fn actions_of(
             None => Action::Put { item, absent: true },
             Some(known) => Action::PutOver { item, seen: known.revision.clone() },
         },
+        // Another driver takes the workflow over, or an operator cancels it, before this commit.
+        // Without the check, rows would be written that no compensation has read.
         Action::DrivenBy { workflow: flow.workflow().to_owned(), attempt: flow.attempt().to_owned() },
     ];
     actions.extend(given.iter().cloned());

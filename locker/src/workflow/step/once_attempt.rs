@@ -361,6 +361,10 @@ impl Once<'_> {
     }
 
     /// Returns whether the provider still recognises the key when the next attempt arrives.
+    ///
+    /// The clock of the first use may be fast, and the next attempt may arrive at the end of its
+    /// expected time. Without the margin, the provider forgets the key in between, and charges
+    /// twice.
     pub(crate) fn is_recognised(&self, record: &StepRecord) -> bool {
         let margin = self.flow.context().skew().saturating_add(self.expected.time);
         let until = time::after(record.created, self.recognised.saturating_sub(margin));

@@ -95,6 +95,7 @@ impl Context {
         }
         let event = HeaderEvent::Settled { item: item.to_owned() };
         let rule = |stored: Option<&Header>| match stored {
+            // The key may be used again since. The step of the new workflow has no outcome yet.
             Some(stored) if stored.run_id() == header.run_id() => stored.on(&event, self.stamp()),
             _ => Err(HeaderRefusal::Lost),
         };
@@ -105,7 +106,8 @@ impl Context {
         })
     }
 
-    /// The header of this workflow, as started.
+    /// The header of this workflow, as started. A later workflow under the key must not record the
+    /// outcome, and one that is being deleted would lose it.
     async fn header_of(&self, run: &str, until: Until) -> Result<Option<Header>, Error> {
         let Run { workflow, .. } = Run::parse(run)?;
         let header = Box::pin(self.store().read_header(workflow, until)).await?;

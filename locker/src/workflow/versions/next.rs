@@ -164,6 +164,8 @@ impl Flow {
         if self.refusal(found) == HeaderRefusal::Lost {
             return Err(StopKind::Lost);
         }
+        // Another caller may have started the next version of the key. No further read of the
+        // events would change that.
         let is_in_use = Box::pin(store.read_header(&next.workflow, until)).await?.is_some();
         Ok(if is_in_use { Wrote::InUse } else { Wrote::Nothing })
     }

@@ -121,6 +121,8 @@ impl Header {
         match event {
             HeaderEvent::Claim(claim) => next.claim(self, claim, &stamp)?,
             HeaderEvent::Driver { attempt, events, act } => {
+                // Another driver has the workflow, or an operator or a late outcome has ended this
+                // run. Without this, a suspended driver would end the workflow of its successor.
                 if self.attempt != *attempt {
                     return Err(HeaderRefusal::Lost);
                 }
@@ -427,6 +429,8 @@ impl HeaderData {
                 self.next_due = *until;
                 self.attempt.clone_from(&stamp.attempt);
             }
+            // A driver has claimed the workflow after its last attempt. A quarantine would refuse
+            // the writes of that driver.
             ReaperAct::Quarantine { reason }
                 if !self.state.is_final()
                     && self.listed != Some(List::Quarantine)

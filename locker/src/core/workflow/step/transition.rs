@@ -96,6 +96,9 @@ impl StepRecord {
         let mut next = self.0.clone();
         match event {
             StepEvent::Holder { attempt, act } => {
+                // An operator has freed the step, or another run has taken it over, while this
+                // attempt worked. Without this, its outcome would replace theirs, and a second
+                // charge would stay unseen.
                 if self.state != StepState::Started || self.attempt != *attempt {
                     return Err(StepRefusal::Lost);
                 }
@@ -103,6 +106,8 @@ impl StepRecord {
             }
             StepEvent::TakeOver { seen, new, due } => {
                 self.check(seen)?;
+                // Its driver may be at work until then. A takeover before that would send a second
+                // request while the first one runs.
                 match self.busy_until(stamp.skew) {
                     None => return Err(StepRefusal::Changed),
                     Some(until) if until > stamp.now => return Err(StepRefusal::Busy(until)),
@@ -247,6 +252,7 @@ impl StepData {
 
     fn operate(&mut self, stored: &StepRecord, act: &OperatorStep, stamp: &Stamp) -> Result<(), StepRefusal> {
         use StepState::{Cancelled, Completed, Failed, Freed, Held, Started, Withdrawn};
+        // Its driver may be at work. An operator who freed the step now would have it run twice.
         if let Some(until) = stored.busy_until(stamp.skew).filter(|until| *until > stamp.now) {
             return Err(StepRefusal::Busy(until));
         }
