@@ -57,6 +57,8 @@ pub(crate) async fn each<'a>(
 ) -> Vec<String> {
     let mut failed = Failed::default();
     for delivery in deliveries {
+        // A message of a group fails, and its queue delivers it again. A later message of the group
+        // that is handled now would overtake it.
         if let Some(pause) = failed.pause_of_group(&delivery) {
             let cause = "a message before it in its group is not done".to_owned();
             failed.add(&delivery, NotDone { cause, pause });

@@ -185,6 +185,8 @@ impl<'a> Receive<'a> {
         let context = &inbox.context;
         let identity = message.identity()?;
         inbox.check_restored(message)?;
+        // The receipt of an older message has expired, so a second delivery would be taken again. A
+        // receipt that has a number does not expire.
         if matches!(order, Order::Any) {
             inbox.check_age(message)?;
         }

@@ -115,6 +115,8 @@ pub(super) async fn each_of(
     Ok(Undelivered { failures: ids.into_iter().map(|id| Item { id }).collect() })
 }
 
+/// Returns whether a message may begin. Otherwise Lambda would end its handler in the middle, after
+/// a part of its effects.
 fn has_time(until: Option<DateTime<Utc>>, needs: Duration) -> bool {
     let left = |until: DateTime<Utc>| (until - SystemClock.now()).to_std().unwrap_or_default();
     until.is_none_or(|until| left(until) > needs)

@@ -170,7 +170,8 @@ async fn serve(line: Line, mut inbox: mpsc::Receiver<Asked>) {
         if under_way.len() >= if line.is_alone { ALONE_AT_ONCE } else { AT_ONCE } {
             under_way.join_next().await;
         }
-        // The batch may have waited for other calls.
+        // The batch may have waited for other calls. Meanwhile another relay may have taken a
+        // message, or a message may have expired.
         let batch = line.still_to_be_sent(batch);
         if !batch.is_empty() {
             under_way.spawn(send(line.clone(), batch));

@@ -108,6 +108,8 @@ impl Breaker {
 
     /// The sender of a probe has ended. Without an outcome, another sender sends the probe.
     pub(crate) fn leave(&mut self, probe: u64) {
+        // The probe may have its outcome, and the next probe may be under way. Without this, the
+        // end of the first sender would allow a third probe.
         if self.state == State::Probing(probe) {
             self.state = State::HalfOpen;
         }

@@ -16,7 +16,8 @@ pub(crate) struct Tick {
 }
 
 impl Ticks {
-    /// Returns a tick that is greater than all before, even if the clock was set back.
+    /// Returns a tick that is greater than all before, even if the clock was set back. Otherwise a
+    /// message that was made after that would sort before an earlier one, and be sent first.
     pub(crate) fn next(&self, now: DateTime<Utc>) -> Tick {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let next = match *last {

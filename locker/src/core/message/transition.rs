@@ -19,6 +19,7 @@ const LONGEST: Duration = Duration::from_secs(72 * 60 * 60);
 impl Letter {
     /// Returns this message after the event.
     pub(crate) fn on(&self, event: &LetterEvent, mark: Mark) -> Result<Self, LetterRefusal> {
+        // A relay and an operator decide from the same message. Only the first of them writes.
         if self.revision != event.seen {
             return Err(LetterRefusal::Changed);
         }
@@ -29,6 +30,8 @@ impl Letter {
         let mut next = self.0.clone();
         match (&event.act, self.state) {
             (LetterAct::Take { by, lease }, MessageState::Unsent | MessageState::Waiting) => {
+                // Another relay has the message until then, or its pause is not over. Without this,
+                // two relays would send it at the same time.
                 if self.next_due > mark.now {
                     return Err(LetterRefusal::NotDue);
                 }

@@ -180,6 +180,8 @@ impl Consumer {
             Action::Receive { receipt: Box::new(receipt), expired_at: context.expired_at(now) },
             Action::Put { item, absent: true },
         ];
+        // Two deliveries of one message may fail at the same time. The condition on the receipt
+        // keeps one dead letter, also after an operator has discarded the first.
         let token = context.new_id();
         let put = context.store().transact("set the message aside", &actions, &token, context.until(None));
         let is_new = match Box::pin(put).await {
