@@ -90,6 +90,7 @@ const ABSENT: &str = "attribute_not_exists(#workflow)";
 const UNCHANGED: &str = "#revision = :seen";
 
 /// The retention of the item has ended. The comparison is strict, like DynamoDB's TTL deletion.
+/// DynamoDB may delete the item days later. Until then the item must not refuse a message.
 const FORGOTTEN: &str = "attribute_not_exists(#workflow) OR #ttl < :now";
 
 /// Message 5 is taken, and then a late delivery of message 4 comes. Without this, the older state

@@ -91,6 +91,8 @@ pub(crate) fn may(act: TokenAct, record: &Record, facts: &Facts) -> Result<(), R
         TokenAct::Resolve(Of::Stuck) if state == Released && may_have_happened(record) => Ok(()),
         TokenAct::Resolve(Of::Stuck) | TokenAct::Release { of: Of::Stuck, .. } => match state {
             Held => Ok(()),
+            // Work that runs, or is not overdue by every clock, may still be under way. After a
+            // release, another caller would do it at the same time.
             InProgress if facts.runs == Some(true) => Err(Refusal::Runs),
             InProgress if record.is_in_doubt() || record.is_overdue(facts.overdue_before) => Ok(()),
             InProgress if record.is_overdue(facts.now) => Err(Refusal::JustDue),

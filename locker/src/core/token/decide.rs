@@ -63,6 +63,7 @@ pub(crate) fn found(record: &Record, asking: &Asking<'_>) -> Result<Found, Unrea
     if record.counts_as_absent(asking.expired_at) {
         return Ok(Found::Absent);
     }
+    // Before the state: another request must neither get this answer nor take this work over.
     if is_other(record, asking)? {
         return Ok(Found::Mismatch);
     }
