@@ -147,6 +147,8 @@ impl ReportBuilder {
         if self.key_version.is_none() && header.continued_as.is_some() {
             return Ok(Reported::Unknown);
         }
+        // A record of an earlier workflow under the key may be left. The outcome is of another
+        // step.
         let read = Box::pin(context.store().read_record(&place, until)).await?;
         let Some(placed) = read.filter(|record| record.is_of(header.created)) else {
             return Ok(Reported::Unknown);

@@ -290,6 +290,7 @@ impl Reaper {
                 };
             }
         }
+        // The last attempt has changed the header, and the quarantine depends on its revision.
         let Some(header) = Box::pin(context.store().read_header(&row.key, until())).await? else {
             return Ok(());
         };

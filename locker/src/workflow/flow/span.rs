@@ -113,6 +113,8 @@ impl Flow {
                 tokio::time::sleep(early).await;
                 continue;
             }
+            // Code that hangs must not keep its workflow. After this time, another driver takes it
+            // over.
             if now >= ends || due >= longest {
                 break;
             }

@@ -226,6 +226,8 @@ impl<'a> Atomic<'a> {
                 }
                 Written::Refused { found: at, after_silence } => (at, after_silence),
             };
+            // A request whose reply was lost may still arrive and commit the messages. Later
+            // messages of their subjects wait for them.
             if !after_silence {
                 outgoing.iter().for_each(|message| flow.unsent().remove(message));
             }
@@ -240,6 +242,7 @@ impl<'a> Atomic<'a> {
                 }
                 Refusal::Of(writes) => writes,
             };
+            // Such a request may also commit the record that refers to the large result.
             if !after_silence {
                 flow.drop_unused(&new.id, &result).await;
             }

@@ -36,6 +36,7 @@ impl Flow {
         // Senders may store events between the reads of this run and its end. The header counts
         // them, and refuses the write if this run has not read all of them.
         for _ in 0..ROUNDS {
+            // A version that has continued runs no compensation of an event that was late before.
             if owes(&self.events()) {
                 let reason = "a late event is compensated before the workflow continues".to_owned();
                 let pause = Pause::Elsewhere;

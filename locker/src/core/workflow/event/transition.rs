@@ -120,6 +120,8 @@ impl EventRecord {
 
     /// Returns the record after the act, if its revision is the revision that was read.
     pub(crate) fn on(&self, seen: &str, act: &EventAct, stamp: Stamp) -> Result<Self, EventRefusal> {
+        // A run reads an event, and then an operator corrects its value. Without this, the event
+        // would be taken with the corrected value while the code receives the former one.
         if self.revision != *seen {
             return Err(EventRefusal::Changed);
         }

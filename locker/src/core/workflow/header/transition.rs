@@ -129,6 +129,7 @@ impl Header {
                 next.drive(act, *events, &stamp)?;
             }
             HeaderEvent::Operator { seen, by, act } => {
+                // An outcome may have come since the operator decided.
                 if self.revision != *seen {
                     return Err(HeaderRefusal::Changed);
                 }
@@ -257,6 +258,7 @@ impl HeaderData {
                 return Err(HeaderRefusal::Signalled);
             }
             (DriverAct::Extend { due, held_since }, _) => {
+                // Two steps extend the claim side by side. The shorter one must not shorten it.
                 self.next_due = self.next_due.max(*due);
                 // No other driver reads the header until it is due, maybe days later. So operators
                 // get a reason.
@@ -390,6 +392,8 @@ impl HeaderData {
                 // Compensates all steps and events, and not only those that arrived after its end.
                 (self.ended, self.closed_after) = (None, None);
             }
+            // In quarantine no driver runs the workflow. A driver could start a step that the
+            // operator has not seen.
             OperatorAct::Close { seen } if was_quarantined => {
                 self.end(self.ending.unwrap_or(ending), false, stamp);
                 (self.closed, self.closed_after) = (true, Some(seen));
