@@ -94,7 +94,7 @@ pub(crate) const WORK_DURATION: &str = "workDuration";
 pub(crate) const REQUESTS: &str = "requests";
 /// Writes without a clear reply.
 pub(crate) const SILENT_REQUESTS: &str = "silentRequests";
-/// Overdue tokens found by the last scan. Seed 004's name.
+/// Overdue tokens found by the last scan. The name is the article's.
 pub(crate) const MISSING_TASKS: &str = "missingTasks";
 /// How long the oldest missing task has been overdue, in seconds.
 pub(crate) const OLDEST_MISSING_TASK: &str = "oldestMissingTask";

@@ -1,4 +1,4 @@
-//! Seats and wallets, as in seed 002: two services that tell each other by messages, which are
+//! Seats and wallets: two services that tell each other by messages, which are
 //! lost, come twice and out of order; a wallet that fails, and dead letters that cancel the
 //! reservation. In the end seat and wallet agree.
 

@@ -106,6 +106,42 @@ async fn retried_workflow_gets_all_attempts_before_its_next_last_chance() {
     assert_eq!(desk.view("code/0").await.state(), State::Completed);
 }
 
+/// After the failed last attempt, and before the reaper reads the workflow again, an operator cancels
+/// it. The wait of the retries of a test is over by then.
+#[tokio::test(start_paused = true)]
+async fn act_after_the_last_attempt_is_not_undone_by_the_quarantine() {
+    let desk = Desk::new().await;
+    let code = Code { books: Books::default(), how: How::Fails };
+    let aged = async |key: &str| {
+        desk.machine().0.start(&code, key, &()).enqueue().await.unwrap();
+        desk.bench.clock.advance(OLD);
+        let (workflows, wire) = desk.machine();
+        let completer = Completer::new(&workflows).register(code.clone());
+        (Reaper::new(&completer.drive_for(Duration::from_millis(300))), wire)
+    };
+    let (reaper, wire) = aged("code/0").await;
+    assert_eq!(reaper.run().await.expect("a run").quarantined, 1);
+    let reads = wire.take().into_iter().map(|exchange| exchange.operation);
+    let reread = reads.enumerate().filter(|(_, operation)| operation == "GetItem").last();
+    let (nth, _) = reread.expect("the workflow is read again");
+
+    let (reaper, wire) = aged("code/1").await;
+    wire.nth(nth, Fate::HeldBefore);
+    let reaping = tokio::spawn(async move { reaper.run().await.expect("a run") });
+    while wire.held() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let seen = desk.view("code/1").await;
+    assert_eq!((seen.locked_by(), seen.listed()), (None, Some(List::Failing)), "its last attempt is over");
+    let operator = Operator::new("alice", "the customer called").unwrap();
+    assert_eq!(desk.machine().0.compensate(&seen, &operator).await.unwrap(), Intervened::Done);
+    wire.let_through();
+    let report = reaping.await.expect("no panic");
+    assert_eq!(report.quarantined, 0, "{report:?}");
+    let view = desk.view("code/1").await;
+    assert_eq!((view.state(), view.listed()), (State::Compensating, Some(List::Unfinished)));
+}
+
 /// Ten drivers were lost, and no completer has run since.
 #[tokio::test(start_paused = true)]
 async fn last_attempt_is_made_after_any_number_of_lost_drivers() {

@@ -1,5 +1,5 @@
 //! A seat is reserved, a wallet is charged, and the reservation is confirmed: in whatever order the
-//! events come, seat and wallet agree in the end. Source: seed 002.
+//! events come, seat and wallet agree in the end.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
 //! The same seat and wallet as in `seat_and_wallet`, with the other model: the workflow sends the
-//! charge, and waits for the event of the wallet. Source: seed 002.
+//! charge, and waits for the event of the wallet.
 
 use std::sync::{Arc, Mutex};
 

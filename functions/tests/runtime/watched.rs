@@ -143,7 +143,7 @@ fn alarms_and_dashboards_use_metrics_that_the_code_emits() {
             "{name}: who is told of it is told that it is over"
         );
     }
-    // Seed 004's triggers, and what must never go unnoticed.
+    // The article's triggers, and what must never go unnoticed.
     for metric in [
         "missingTasks",
         "tokensHeld",

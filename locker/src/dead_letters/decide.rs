@@ -54,8 +54,6 @@ const AFTER_DECISION: Duration = Duration::from_secs(60);
 /// assert!(report.finished && report.discarded == 0);
 /// # Ok(()) }
 /// ```
-///
-/// Source: seed 002, whose dead-letter queue is a consumer that cancels the reservation.
 #[derive(Clone)]
 #[must_use = "nothing is decided until it is run"]
 pub struct DeadLetters {

@@ -32,8 +32,8 @@
 //! [`consumer`](Inbox::consumer) processes messages of a queue, and dead-letters messages that fail
 //! for good. An operator decides about dead letters.
 //!
-//! Source: seed 003, an inbox that is inserted, worked on and updated; with rows in the same
-//! transaction its middle disappears.
+//! Source: the inbox of the article "Designing a Passively Safe API". With rows in the same
+//! transaction, a message has no state between received and processed.
 
 pub(crate) mod batch;
 pub(crate) mod consumer;

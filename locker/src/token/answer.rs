@@ -28,7 +28,7 @@ impl Session {
         shard::status(base, key.as_str(), self.settings().shards)
     }
 
-    /// Log the outcome before it is written to the table. Source: seed 004.
+    /// Log the outcome before it is written to the table.
     pub(crate) fn log_end(&self, token: &NewToken, outcome: &'static str, cause: Option<&str>) {
         tracing::info!(
             lock.token = self.shown(token.key.as_str()),

@@ -29,7 +29,8 @@ const AT_ONCE: usize = 16;
 ///
 /// Each overdue token is a line in the log (`lock.token`, `lock.owner`, `lock.since`, `lock.due`);
 /// the metrics are [`missingTasks`](crate::metrics) and its siblings. Run it every five minutes.
-/// Source: seed 004, "Identifying problems with lock token processing".
+/// Source: Adrian Hesketh, "Idempotency in Lambda - 2", "Identifying problems with lock token
+/// processing".
 #[derive(Debug, Clone)]
 #[must_use = "a scanner does nothing until it is run"]
 pub struct Scanner {

@@ -18,8 +18,7 @@ use crate::error::Error;
 
 impl Workflows {
     /// Reports the outcome of a [`once`](super::Flow::once) step that comes from outside: from a
-    /// webhook, an event, or the provider's report. Source: seed 002, a confirmation after the
-    /// cancellation.
+    /// webhook, an event, or the provider's report.
     ///
     /// Nothing is sent until you call [`completed`](ReportBuilder::completed) or
     /// [`failed`](ReportBuilder::failed). Check first that the message is from the provider: a

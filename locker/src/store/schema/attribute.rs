@@ -1,4 +1,5 @@
-//! The names of the stored attributes. The first eight are seed 004's, to the letter.
+//! The names of the stored attributes. The first eight are those of Adrian
+//! Hesketh's article "Idempotency in Lambda - 2".
 
 #![cfg_attr(not(feature = "messages"), allow(dead_code, reason = "tokens and workflows use a part"))]
 

@@ -186,6 +186,9 @@ impl BeginBuilder {
 
     /// Read the token before trying to write it. Cheaper if most calls are replays, more expensive
     /// if most are new: the read costs half a read unit and 1 more request.
+    ///
+    /// The read is eventually consistent. For about a second after an operator has corrected or
+    /// released a result, a caller may receive the former result.
     pub const fn read_first(mut self) -> Self {
         self.read_first = true;
         self
@@ -264,7 +267,9 @@ impl BeginBuilder {
     /// 1 request. Acquired: 2 write units (table and index). Refused: the stored item's size in
     /// write units, which is 1 unless its key is very long, and 1 more request for an answer in a
     /// separate item. Taking over: 2 requests. Unknown: 1 more request. A quarter of the time, at
-    /// most 1 second, is reserved for it. Source: seed 004, "Try and obtain a lock token".
+    /// most 1 second, is reserved for it.
+    ///
+    /// Source: Adrian Hesketh, "Idempotency in Lambda - 2", "Try and obtain a lock token".
     pub async fn begin(self) -> Result<Begun, Error> {
         self.begin_or_withdraw().await.map_err(|not_begun| not_begun.error)
     }

@@ -294,6 +294,11 @@ impl Reaper {
         let Some(header) = Box::pin(context.store().read_header(&row.key, until())).await? else {
             return Ok(());
         };
+        // It has progressed in the last attempt, or an operator has acted since: a quarantine would
+        // stop it again.
+        if !is_old(header.since) {
+            return Ok(());
+        }
         let last = header.reason.as_deref().unwrap_or("no reason is recorded");
         let act = ReaperAct::Quarantine { reason: unfinished(since, last) };
         if let Some(quarantined) = self.write(&header, act).await? {
