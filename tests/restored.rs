@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use locker::{
     BeginBuilder, Begun, Class, Clock as _, Failure, Intervened, Locker, Probed, RunError, TokenState,
 };
-use locker_tests::{Bench, HOUR, MINUTE, Provider, ada, held_by, record_of};
+use locker_tests::{Bench, Fate, HOUR, MINUTE, Provider, ada, held_by, record_of};
 
 /// A table that was restored now: a copy of `bench` from an hour ago, in the same bench.
 struct Restored {
@@ -136,6 +136,40 @@ async fn held_request_shows_its_cause_and_takes_two_requests() {
     assert_eq!((record.state(), record.class()), (TokenState::Held, Some(Class::InDoubt)));
     assert!(record.cause().is_some_and(|cause| cause.contains("may have forgotten this work")), "{record:?}");
     assert!(record.is_listed() && record.expires().is_none());
+}
+
+/// Each fault, at each request of a begin of an old key, of a released key and of unfinished work.
+#[tokio::test(start_paused = true)]
+async fn no_fault_lets_an_old_request_through() {
+    use Fate::{ErrorAfter, ErrorBefore, Garbled, Lost, ReplyLost, Throttled, UnavailableAfter};
+    let faults = [ReplyLost, Lost, ErrorAfter, ErrorBefore, UnavailableAfter, Garbled, Throttled];
+    let table = Restored::new(async |bench| {
+        let locker = bench.machine().0;
+        for number in 0..64 {
+            let token = locker.token(("released", number)).expect_within(MINUTE);
+            held_by(token).await.hold("no").await.expect("held");
+            let record = record_of(&locker, &format!("released/{number}")).await;
+            assert_eq!(locker.release(&record, &ada()).await.expect("released"), Intervened::Done);
+            drop(held_by(locker.token(("unfinished", number)).expect_within(MINUTE)).await);
+        }
+    })
+    .await;
+    let mut number = 0;
+    for fault in faults {
+        for faulty in 0..4 {
+            let (locker, wire) = table.bench.machine_with(|settings| settings.restored = Some(table.end));
+            for name in ["absent", "released", "unfinished"] {
+                let token = || locker.token((name, number)).requested_at(table.before);
+                wire.next(std::iter::repeat_n(Fate::Ok, faulty).chain([fault, fault]));
+                let first = outcome(token().take_over_after(Duration::ZERO)).await;
+                assert_eq!(first, "restored, held", "{name}: {fault:?} at {faulty}");
+                wire.next([]);
+                assert_eq!(outcome(token()).await, "held", "{name}: {fault:?} at {faulty}");
+                assert!(record_of(&locker, &format!("{name}/{number}")).await.is_held_by_restore());
+            }
+            number += 1;
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
