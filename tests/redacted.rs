@@ -268,7 +268,8 @@ async fn plan_erases_all_results_of_a_tenant_and_no_other() {
         let record = record_of(&locker, item.work.key()).await;
         assert_eq!(record.is_redacted(), item.work.key() != "@cust8/paid/07", "{}", item.work.key());
     }
-    assert_eq!(traces(&bench).await, Vec::<String>::new());
+    let left = traces(&bench).await;
+    assert!(left.iter().all(|key| key.starts_with("@cust8/paid/07 ")), "{left:?}");
     assert_eq!(keys(&planned(&locker, Filter::new().tenant("cust8")).await), ["@cust8/paid/07"]);
     assert_eq!(keys(&planned(&locker, Filter::new().prefix("pl")).await), ["plain"]);
     let all = planned(&locker, Filter::new().with_result()).await;
