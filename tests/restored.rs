@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use locker::{
-    BeginBuilder, Begun, Class, Clock as _, Failure, Intervened, Locker, Probed, RunError, TokenState,
+    BeginBuilder, Begun, Class, Clock as _, Error, Failure, Intervened, Locker, Probed, RunError, TokenState,
 };
 use locker_tests::{Bench, Fate, HOUR, MINUTE, Provider, ada, held_by, record_of};
 
@@ -283,4 +283,86 @@ async fn work_inherits_the_time_of_the_request_that_it_is_part_of() {
     assert_eq!(run("new", table.after).await.expect("an answer"), "acquired");
     assert!(matches!(run("old", table.before).await, Err(RunError::Restored(_))));
     assert!(record_of(&closed, "old").await.is_held_by_restore());
+}
+
+/// A key that was held by the restore and that an operator has released.
+async fn released(table: &Restored, closed: &Locker, key: &'static str) -> BeginBuilder {
+    let token = closed.token(key).requested_at(table.before).expect_within(MINUTE);
+    assert_eq!(outcome(token.clone()).await, "restored, held");
+    table.bench.clock.advance(MINUTE);
+    let record = record_of(closed, key).await;
+    assert_eq!(closed.release(&record, &ada()).await.expect("an answer"), Intervened::Done);
+    token
+}
+
+/// The outcome of an old request inside the work of this token.
+async fn inside(closed: &Locker, token: BeginBuilder, inner: &str, at: Option<DateTime<Utc>>) -> String {
+    let mut inner = closed.token(("inner", inner));
+    if let Some(at) = at {
+        inner = inner.requested_at(at);
+    }
+    let ran = token.run(async move |_| Ok::<_, Failure>(outcome(inner).await)).await;
+    ran.expect("an answer").into_inner()
+}
+
+#[tokio::test(start_paused = true)]
+async fn time_that_the_work_sets_does_not_close_an_opened_key() {
+    let table = Restored::new(empty).await;
+    let closed = table.closed();
+    let token = released(&table, &closed, "t").await;
+    assert_eq!(inside(&closed, token, "old", Some(table.before)).await, "acquired");
+    // Without an act of an operator, the older time counts.
+    let new = closed.token("new").requested_at(table.after);
+    assert_eq!(inside(&closed, new, "other", Some(table.before)).await, "restored, held");
+}
+
+#[tokio::test(start_paused = true)]
+async fn takeover_of_opened_work_is_open_as_well() {
+    let table = Restored::new(empty).await;
+    let closed = table.closed();
+    let token = released(&table, &closed, "t").await.take_over_after(Duration::ZERO);
+    drop(held_by(token.clone()).await);
+    table.bench.clock.advance(HOUR);
+    assert_eq!(inside(&closed, token, "t", None).await, "acquired");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lost_reply_does_not_close_an_opened_key() {
+    let table = Restored::new(empty).await;
+    let (closed, wire) = table.bench.machine_with(|settings| settings.restored = Some(table.end));
+    let token = released(&table, &closed, "t").await;
+    wire.next([Fate::Ok, Fate::ReplyLost]);
+    assert_eq!(inside(&closed, token, "t", None).await, "acquired");
+}
+
+/// The work that the probe allows is that of the backup, and its inner work may be forgotten.
+#[tokio::test(start_paused = true)]
+async fn work_of_the_backup_stays_old_after_a_takeover_by_a_new_request() {
+    let lost = [vec![], vec![Fate::Ok, Fate::ReplyLost]];
+    for (number, fates) in lost.into_iter().enumerate() {
+        let table = Restored::new(async |bench| {
+            drop(held_by(bench.machine().0.token("t").expect_within(MINUTE)).await);
+        })
+        .await;
+        let (closed, wire) = table.bench.machine_with(|settings| settings.restored = Some(table.end));
+        let safe = async |_: locker::Record| Ok(Probed::Safe);
+        let token = closed.token("t").requested_at(table.after).expect_within(MINUTE);
+        wire.next(fates);
+        let began = inside(&closed, token.take_over_if(Duration::ZERO, safe), "t", None).await;
+        assert_eq!(began, "restored, held", "{number}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn begin_that_fails_after_its_hold_is_unknown() {
+    let table = Restored::new(empty).await;
+    let (closed, wire) = table.bench.machine_with(|settings| {
+        settings.restored = Some(table.end);
+        settings.give_up_after = Duration::from_millis(400);
+    });
+    wire.next([[Fate::Ok].as_slice(), &[Fate::Throttled; 200]].concat());
+    let error = closed.token("t").begin().await.expect_err("no answer");
+    wire.next([]);
+    assert!(record_of(&closed, "t").await.is_held_by_restore());
+    assert!(matches!(error, Error::Unknown { verb: "begin", .. }), "{error}");
 }

@@ -40,6 +40,25 @@ impl Workflow for Charge {
     }
 }
 
+/// Charges twice.
+#[derive(Clone, Default)]
+struct Pair(Books);
+
+impl Workflow for Pair {
+    const NAME: &'static str = "pair";
+    type Input = ();
+    type Output = u32;
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<u32, Stop> {
+        let charge = async |step: &'static str| {
+            self.0.enter(step);
+            Ok::<_, Failure>(1)
+        };
+        let first: u32 = flow.once("first").run(|_| charge("first")).await?;
+        Ok(first + flow.once("second").run(|_| charge("second")).await?)
+    }
+}
+
 /// The machine of a table that was restored at this time.
 fn closed(desk: &Desk, end: DateTime<Utc>) -> Workflows {
     desk.machine_with(|settings, _| settings.restored = Some(end)).0
@@ -148,4 +167,38 @@ async fn steps_have_the_time_of_their_workflow() {
     let old = workflows.start(&code, "old", &7).run().await;
     assert!(matches!(old, Ok(Outcome::Completed(_))), "{old:?}");
     assert!(tokens.get(("inner", "old")).await.expect("an answer").is_some());
+}
+
+/// Both charges happened after the backup. A decision about one does not allow the other.
+#[tokio::test(start_paused = true)]
+async fn decision_about_a_step_does_not_run_the_other_forgotten_steps() {
+    for is_quarantined in [true, false] {
+        let desk = Desk::new().await;
+        let code = Pair::default();
+        let started = desk.machine().0.start(&code, "order/7", &()).enqueue().await;
+        assert!(matches!(started, Ok(Outcome::InProgress(_))), "{started:?}");
+        desk.bench.clock.advance(HOUR);
+        let workflows = closed(&desk, desk.now());
+        desk.bench.clock.advance(MINUTE);
+        let complete = async || {
+            desk.bench.clock.advance(LATER);
+            Completer::new(&workflows).register(code.clone()).run().await.expect("a run");
+        };
+        if is_quarantined {
+            complete().await;
+        }
+        for step in ["first", "second"] {
+            let seen = desk.view("order/7").await;
+            let done = workflows.resolve_step(&seen, step, &7.into(), &ada()).await;
+            assert_eq!(done.expect("an answer"), Intervened::Done, "{step}");
+            complete().await;
+            assert_eq!(code.0.entries(), [""; 0], "{step}");
+            assert_eq!(desk.quarantine().await, ["order/7"], "{step}");
+        }
+        let seen = desk.view("order/7").await;
+        assert_eq!(workflows.retry(&seen, &ada()).await.expect("an answer"), Intervened::Done);
+        complete().await;
+        assert_eq!(code.0.entries(), [""; 0]);
+        assert_eq!(desk.view("order/7").await.result(), Some("14"));
+    }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::time;
-use super::token::record::{Intervention, Record, TokenState};
+use super::token::record::{Record, TokenState};
 
 /// Returns the cause of a token, workflow or message that is held by these rules.
 pub(crate) fn cause(requested: Option<DateTime<Utc>>) -> String {
@@ -22,9 +22,9 @@ pub(crate) fn cause(requested: Option<DateTime<Utc>>) -> String {
     format!("the table was restored and may have forgotten this work, requested {requested}")
 }
 
-/// Returns the time of the request for a record: its start, or the last act of an operator on it.
-pub(crate) fn requested(created: DateTime<Utc>, act: Option<&Intervention>) -> DateTime<Utc> {
-    act.map_or(created, |act| created.max(act.at))
+/// Returns the time of the request for a record: its start, or the operator's act that opened it.
+pub(crate) fn requested(created: DateTime<Utc>, opened: Option<DateTime<Utc>>) -> DateTime<Utc> {
+    opened.map_or(created, |opened| created.max(opened))
 }
 
 /// The end of a restore. Its table is closed for older requests.
@@ -55,14 +55,26 @@ impl Restored {
     /// A token that was begun after the restore had a new request or an opened key. So its release
     /// does not close the key.
     pub(crate) fn opened(&self, released: &Record) -> Option<DateTime<Utc>> {
-        let latest = Some(requested(released.created, released.intervention.as_ref()));
+        let act = released.intervention.as_ref().map(|act| act.at);
+        let latest = Some(requested(released.created, act));
         latest.filter(|_| released.state == TokenState::Released && !self.is_before(latest))
+    }
+
+    /// Returns when the key of this token in progress was opened, or its new request came. `None`:
+    /// it was begun before the end of the restore.
+    ///
+    /// A probe may have allowed a takeover of work from before the restore. So a token that was
+    /// taken over does not show that its key was opened.
+    pub(crate) fn began(&self, working: &Record) -> Option<DateTime<Utc>> {
+        let is_new = working.taken_over_from.is_none() && !self.holds_unfinished(working);
+        is_new.then_some(working.created)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::token::record::Intervention;
     use crate::core::token::record::tests::{at, begun, by, ended_in};
 
     /// A restore that ended at 500, with a clock skew of 5 seconds.
@@ -100,6 +112,17 @@ mod tests {
         }
         let completed = Record { state: TokenState::Completed, ..released(600, Some(600)) };
         assert_eq!(restored().opened(&completed), None);
+    }
+
+    #[test]
+    fn only_a_first_attempt_after_the_restore_shows_an_open_key() {
+        for (created, taken_over, began) in
+            [(10, false, None), (505, false, None), (506, false, Some(506)), (506, true, None)]
+        {
+            let before = taken_over.then(|| "a-0".to_owned());
+            let record = Record { created: at(created), taken_over_from: before, ..begun() };
+            assert_eq!(restored().began(&record), began.map(at), "{created} {taken_over}");
+        }
     }
 
     #[test]

@@ -139,8 +139,9 @@ impl Inbox {
     }
 
     /// Refuses a message that a restored table may have forgotten. An operator's redrive allows it.
+    /// The work that receives the message does not: it may be newer than the message.
     fn check_restored(&self, message: &Incoming) -> Result<(), ReceiveError> {
-        let requested = message.time.max(session::requested());
+        let requested = message.time.max(session::opened());
         if self.context.may_have_forgotten(requested) {
             return Err(ReceiveError::Restored { time: message.time });
         }

@@ -41,14 +41,16 @@ tokio::task_local! {
     static WITHIN: Request;
 }
 
-/// The work that runs on a task, and the time of its request. Everything that the work begins has
-/// both, unless the code sets them.
+/// The work that runs on a task, and its times. Everything that the work begins has them, unless
+/// the code sets the work or the time of the request.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     /// The token or the workflow.
     pub(crate) work: Option<Work>,
     /// The time at which its caller made the request first. `None`: unknown.
     pub(crate) requested: Option<DateTime<Utc>>,
+    /// When an operator allowed the work, if one did. The code cannot set it.
+    pub(crate) opened: Option<DateTime<Utc>>,
 }
 
 /// The token or the workflow whose work runs on this task.
@@ -59,6 +61,11 @@ pub(crate) fn within() -> Option<Work> {
 /// The time of the request whose work runs on this task.
 pub(crate) fn requested() -> Option<DateTime<Utc>> {
     WITHIN.try_with(|request| request.requested).ok().flatten()
+}
+
+/// When an operator allowed the work that runs on this task, if one did.
+pub(crate) fn opened() -> Option<DateTime<Utc>> {
+    WITHIN.try_with(|request| request.opened).ok().flatten()
 }
 
 /// Runs work on a task on which everything that is begun is part of this request.

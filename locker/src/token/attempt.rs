@@ -23,6 +23,7 @@ pub struct Attempt {
     key_use: KeyUse,
     took_over: bool,
     requested: Option<DateTime<Utc>>,
+    opened: Option<DateTime<Utc>>,
 }
 
 impl Attempt {
@@ -34,12 +35,13 @@ impl Attempt {
             key_use: token.map_or(KeyUse::FIRST, |token| token.key_use),
             took_over,
             requested: token.and_then(|token| token.requested),
+            opened: token.and_then(|token| token.opened),
         }
     }
 
     /// Returns the work of this attempt as the task of everything that it begins.
     pub(crate) fn request(&self) -> Request {
-        Request { work: Some(self.work()), requested: self.requested }
+        Request { work: Some(self.work()), requested: self.requested, opened: self.opened }
     }
 
     /// The key of the token.

@@ -457,7 +457,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             within: self.within.clone().or_else(session::within),
             continues: None,
         };
-        let requested = self.requested.or_else(session::requested);
+        let requested = self.requested.or_else(session::requested).max(session::opened());
         if context.may_have_forgotten(requested) {
             return Ok(Header::held(NewWorkflow { owner: None, ..new }, requested, context.stamp()));
         }

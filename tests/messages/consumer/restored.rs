@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use chrono::{DateTime, Utc};
 use locker::inbox::{Consumer, Delivery, Incoming, ReceiveError, Received, Taken};
 use locker::workflow::Workflows;
-use locker::{Class, Failure, Intervened};
+use locker::{Class, Failure, Intervened, RunError};
 use locker_tests::{HOUR, ada};
 
 use super::{in_state, the_dead};
@@ -151,4 +151,69 @@ async fn inbox_refuses_an_old_message_in_each_form() {
             assert_eq!(refused(taken.err()), is_old, "{time:?}");
         }
     }
+}
+
+/// Work that a new request began receives an old message, such as a webhook that is sent again.
+#[tokio::test(start_paused = true)]
+async fn newer_work_does_not_make_an_old_message_new() {
+    let table = Closed::new().await;
+    let inbox = table.workflows.inbox("packer").unwrap();
+    let tokens = table.post.desk.bench.machine().0;
+    for time in [None, Some(table.before)] {
+        let message = Incoming::parse(&event("7", time)).unwrap();
+        let webhook = tokens.token(("webhook", time.is_some())).requested_at(table.post.desk.now());
+        let taken = webhook.run(async |_| {
+            let is_refused = matches!(inbox.key(&message), Err(ReceiveError::Restored { .. }));
+            let taken = inbox.atomic(&message).commit().await;
+            Ok::<_, Failure>(is_refused && matches!(taken, Err(ReceiveError::Restored { .. })))
+        });
+        assert!(*taken.await.unwrap(), "{time:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn redriven_message_allows_work_with_the_time_of_the_message() {
+    let table = Closed::new().await;
+    let end = table.post.desk.now() - MINUTE;
+    let tokens = table.post.desk.bench.machine_with(|settings| settings.restored = Some(end)).0;
+    assert_eq!(table.receive(&delivery("old", Some(table.before))).await, Received::DeadLettered);
+    table.redrive().await;
+    table.post.desk.bench.clock.advance(MINUTE);
+    let done = table.consumer.run(async |delivery: Delivery| {
+        let time = Incoming::parse(&delivery.body)?.time.unwrap();
+        let token = tokens.token("charge").requested_at(time);
+        let ran = token.run(async |_| Ok::<_, Failure>(())).await;
+        ran.map(|_| ()).map_err(|error: RunError<Failure>| Failure::permanent(error.to_string()))
+    });
+    assert_eq!(done.await.unwrap().handled, 1);
+}
+
+/// Only the table of tokens was restored. A message of before the restore waits behind another.
+#[tokio::test(start_paused = true)]
+async fn message_that_waited_has_its_own_time() {
+    let post = Post::new().await;
+    let before = post.desk.now();
+    post.desk.bench.clock.advance(HOUR);
+    let end = post.desk.now();
+    post.desk.bench.clock.advance(MINUTE);
+    let tokens = post.desk.bench.machine_with(|settings| settings.restored = Some(end)).0;
+    let workflows = post.desk.machine().0;
+    let consumer = workflows.inbox("packer").unwrap().consumer();
+    let refuse = async |_: Delivery| Err(Failure::permanent("there is no order".to_owned()));
+    assert_eq!(consumer.receive(&delivery("1", Some(before)), refuse).await.unwrap(), Received::DeadLettered);
+    assert_eq!(consumer.receive(&delivery("2", Some(before)), refuse).await.unwrap(), Received::Queued);
+    for dead in the_dead(&workflows).await {
+        assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
+    }
+    post.desk.bench.clock.advance(MINUTE);
+    let charged = Mutex::new(Vec::new());
+    let done = consumer.run(async |delivery: Delivery| {
+        let id = Incoming::parse(&delivery.body)?.id;
+        let ran = tokens.token(("charge", &id)).run(async |_| Ok::<_, Failure>(())).await;
+        let ran = ran.map(|_| ()).map_err(|error: RunError<Failure>| Failure::permanent(error.to_string()));
+        charged.lock().unwrap().extend(ran.is_ok().then_some(id));
+        ran
+    });
+    done.await.unwrap();
+    assert_eq!(*charged.lock().unwrap(), ["1"]);
 }

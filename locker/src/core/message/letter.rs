@@ -390,7 +390,12 @@ impl Letter {
 
     /// Returns when the table received the message, or an operator last acted on it.
     pub(crate) fn requested(&self) -> DateTime<Utc> {
-        restored::requested(self.created, self.intervention.as_ref())
+        restored::requested(self.created, self.opened())
+    }
+
+    /// Returns when an operator last acted on it. A message that waits was redriven by this act.
+    pub(crate) fn opened(&self) -> Option<DateTime<Utc>> {
+        self.intervention.as_ref().map(|act| act.at)
     }
 
     /// Whether its delay has not ended.

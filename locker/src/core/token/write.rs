@@ -30,6 +30,8 @@ pub(crate) struct NewToken {
     pub(crate) held: Option<Encoded>,
     /// The time of the request, for all that its work begins. Not stored.
     pub(crate) requested: Option<DateTime<Utc>>,
+    /// When an operator allowed its work, and all that its work begins. Not stored.
+    pub(crate) opened: Option<DateTime<Utc>>,
     pub(crate) key_use: KeyUse,
     pub(crate) taken_over_from: Option<String>,
     pub(crate) within: Option<Work>,

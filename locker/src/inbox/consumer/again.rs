@@ -10,8 +10,8 @@ use crate::core::rounds::{Entry, Kind};
 use crate::core::time;
 use crate::error::Error;
 use crate::failure::Classify;
-use crate::inbox::Delivery;
 use crate::inbox::batch::{Handler, Handling};
+use crate::inbox::{Delivery, Incoming};
 use crate::session;
 use crate::session::due_work::{DueWork, Lists, Page, Pool, RunReport, Then, Turn, Work};
 use crate::store::{Item, Layout, Positions};
@@ -140,8 +140,7 @@ impl Consumer {
             return Step::Ends(self.end(message, act, done).await);
         }
         // Before the restore, a run may have processed it. An operator's redrive decides again.
-        let requested_at = Some(message.requested());
-        if let Some(Failed { class, cause, .. }) = self.held_by_restore(requested_at) {
+        if let Some(Failed { class, cause, .. }) = self.held_by_restore(Some(message.requested())) {
             let act = LetterAct::Refused { class: Some(class), cause };
             return Step::Ends(self.end(message, act, done).await);
         }
@@ -166,7 +165,10 @@ impl Consumer {
             // No timeout: a handler that is cut off would repeat its effect. If the handler
             // outlasts its lease and another run takes the message, the next write finds another
             // revision and is refused.
-            Ok(delivery) => session::inside(requested(requested_at), handle(delivery)).await.err(),
+            Ok(delivery) => {
+                let sent = Incoming::parse(&delivery.body).ok().and_then(|event| event.time);
+                session::inside(requested(sent, taken.opened()), handle(delivery)).await.err()
+            }
             Err(unread) => Some(unread),
         };
         let Some(Failed { class, given_up, cause, pause }) = failed else {

@@ -100,9 +100,10 @@ impl fmt::Debug for Consumer {
     }
 }
 
-/// Returns the request of a message of this time, for all that its handler begins.
-fn requested(at: Option<DateTime<Utc>>) -> Request {
-    Request { work: session::within(), requested: at }
+/// Returns the request of a message of this time, for all that its handler begins. `opened`: when
+/// an operator redrove the message.
+fn requested(at: Option<DateTime<Utc>>, opened: Option<DateTime<Utc>>) -> Request {
+    Request { work: session::within(), requested: at, opened }
 }
 
 impl Inbox {

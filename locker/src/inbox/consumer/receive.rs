@@ -111,7 +111,7 @@ impl Consumer {
         };
         let failed = match restored {
             Some(held) => Some(held),
-            None => session::inside(requested(heard.time()), handle(delivery.clone())).await.err(),
+            None => session::inside(requested(heard.time(), None), handle(delivery.clone())).await.err(),
         };
         let Some(Failed { class, given_up, cause, pause }) = failed else { return Ok(Received::Done) };
         let failures = match Box::pin(self.failures(delivery, &heard, class)).await {

@@ -108,6 +108,7 @@ pub(crate) fn header_item(header: &Header, shards: u16) -> Item {
         }
     }
     item.intervention(header.intervention.as_ref());
+    item.moment(a::OPENED, header.opened);
     item.text(a::WITHIN, header.within.as_ref().map(Work::to_text).as_deref());
     item.text(a::LATEST_CAUSE, header.failures.latest().map(LatestCause::to_string).as_deref());
     let reason = header.reason.as_deref().map(|reason| fitting(reason, item.bytes_without(a::INPUT)));
@@ -176,6 +177,7 @@ pub(crate) fn header_of(item: &Item) -> Result<Header, InvalidRecord> {
         continues: reader.number(a::CONTINUES)?,
         follows_waits: reader.is_true(a::FORMER),
         intervention: reader.intervention()?,
+        opened: reader.moment(a::OPENED)?,
         within: reader.text(a::WITHIN)?.and_then(Work::of_text),
         failures: reader.failures()?,
     }))

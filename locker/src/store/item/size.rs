@@ -163,6 +163,7 @@ mod tests {
             cause: None,
             held: None,
             requested: None,
+            opened: None,
             key_use: KeyUse::FIRST,
             taken_over_from: None,
             within: None,

@@ -119,6 +119,7 @@ fn a_header() -> impl Strategy<Value = Header> {
                 continued_as: closed.then_some(key_version),
                 continues: reported.then_some(key_version),
                 follows_waits: closed,
+                opened: intervention.as_ref().map(|act| act.at),
                 intervention,
                 within: within.map(Work::Token),
                 failures,

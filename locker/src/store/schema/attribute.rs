@@ -119,6 +119,9 @@ pub(crate) const EVENT_ID: &str = "eventId";
 pub(crate) const SIGNALLED_BY: &str = "signalledBy";
 /// In a header: its outcome stands while a late event is compensated.
 pub(crate) const STANDS: &str = "stands";
+/// In a header: the last act of an operator on the whole workflow, which lets it run after a
+/// restore of the table. Without it, the workflow is quarantined once more.
+pub(crate) const OPENED: &str = "openedAt";
 pub(crate) const EXPECTED: &str = "expectedSeconds";
 pub(crate) const KEY_VERSION: &str = "keyVersion";
 pub(crate) const KIND: &str = "kind";

@@ -227,11 +227,14 @@ impl BeginBuilder {
 
     /// Sets when the caller made this request first, for a table that was restored
     /// ([`Settings::restored`](crate::Settings::restored)). Retries of a request have the time of
-    /// its first try: the time in a message, or a time that a trusted caller sends.
+    /// its first try: the time in a message, or a time that a trusted caller sends. If several
+    /// requests have the same key, pass the time of the first of them: a newer request does the
+    /// work again.
     ///
-    /// By default, work that is begun on the task of another token or of a workflow has the time of
-    /// that work. All other requests have no time, and a restored table refuses them while it is
-    /// closed.
+    /// By default, work that is begun on the task of another token's [`run`](Self::run), of a
+    /// handler of the HTTP layer or of a consumer, or of a workflow has the time of that work. All
+    /// other requests have no time, and a restored table refuses them while it is closed. If an
+    /// operator allowed the work after the restore, the time does not matter.
     pub fn requested_at(mut self, time: impl Into<DateTime<Utc>>) -> Self {
         self.requested = Some(time.into());
         self
@@ -329,6 +332,7 @@ impl BeginBuilder {
             recognised_for: self.recognised_for,
             within: self.within.or_else(session::within),
             requested: self.requested.or_else(session::requested),
+            opened: session::opened(),
             session: self.session,
         })
     }

@@ -44,6 +44,7 @@ pub(crate) struct Plan {
     pub(crate) recognised_for: Option<Duration>,
     pub(crate) within: Option<Work>,
     pub(crate) requested: Option<DateTime<Utc>>,
+    pub(crate) opened: Option<DateTime<Utc>>,
 }
 
 /// The expected completion of the work.
@@ -196,6 +197,7 @@ impl Plan {
             cause: predecessor.and_then(|record| record.cause.clone()),
             held: None,
             requested: self.requested,
+            opened: self.opened,
             key_use: predecessor.map_or(KeyUse::FIRST, used),
             taken_over_from: predecessor.map(before),
             within: self.within.clone().or_else(|| predecessor?.within.clone()),
@@ -225,11 +227,11 @@ impl Plan {
         };
         let Some(restored) = self.session.restored() else { return token };
         // An operator who opened the key allowed all that its work begins.
-        let requested = self.requested.max(released.and_then(|record| restored.opened(record)));
-        if restored.is_before(requested) {
+        let opened = self.opened.max(released.and_then(|record| restored.opened(record)));
+        if restored.is_before(self.requested.max(opened)) {
             self.held_by_restore(token)
         } else {
-            NewToken { requested, ..token }
+            NewToken { opened, ..token }
         }
     }
 
@@ -240,18 +242,32 @@ impl Plan {
         let is_probed = self.take_over.as_ref().is_some_and(|take_over| take_over.probe.is_some());
         match self.session.restored() {
             Some(restored) if !is_probed && restored.holds_unfinished(overdue) => self.held_by_restore(token),
-            _ => token,
+            _ => self.dated(token, Some(overdue), overdue),
         }
     }
 
-    /// The token as an earlier request of this call stored it, whose reply was lost.
-    pub(crate) fn recovered(&self, record: &Record) -> NewToken {
-        NewToken {
+    /// The token as an earlier request of this call stored it, whose reply was lost. `predecessor`:
+    /// the token that it replaced, if it was overdue.
+    pub(crate) fn recovered(&self, record: &Record, predecessor: Option<&Record>) -> NewToken {
+        let token = NewToken {
             created: record.created,
             expected_completion: record.expected_completion,
             taken_over_from: record.taken_over_from.clone(),
             key_use: record.key_use,
             ..self.new_token(None)
+        };
+        self.dated(token, predecessor, record)
+    }
+
+    /// The same token, with the times of its work after a restore.
+    ///
+    /// Work that is taken over from before the restore is as old as before. Otherwise the token in
+    /// progress, `working`, may show that its key was opened.
+    fn dated(&self, token: NewToken, overdue: Option<&Record>, working: &Record) -> NewToken {
+        let Some(restored) = self.session.restored() else { return token };
+        match overdue.filter(|overdue| restored.holds_unfinished(overdue)) {
+            Some(overdue) => NewToken { requested: token.requested.min(Some(overdue.created)), ..token },
+            None => NewToken { opened: token.opened.max(restored.began(working)), ..token },
         }
     }
 

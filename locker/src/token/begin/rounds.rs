@@ -20,7 +20,7 @@ const ROUNDS: u32 = 4;
 /// The requests of a begin so far.
 #[derive(Debug, Default)]
 pub(crate) struct Sent {
-    /// Whether a request may have been applied, or may still arrive.
+    /// Whether a request was applied, may have been applied, or may still arrive.
     silent: bool,
     /// The token of the last write, and the overdue token that it replaces.
     last: Option<(Arc<NewToken>, Option<Box<Record>>)>,
@@ -108,10 +108,10 @@ impl Plan {
         let token = Arc::new(self.first_token(None));
         sent.keep(&token, None);
         match self.send(&Write::Begin { token: Arc::clone(&token) }, sent).await? {
-            Written::Done => Ok(self.written(token, None)),
+            Written::Done => Ok(self.written(token, None, sent)),
             Written::Refused { found: None, .. } => Ok(Round::Again),
             Written::Refused { found: Some(record), .. } => match self.judge(record).await? {
-                Judged::Mine(record) => Ok(self.acquired(Arc::new(self.recovered(&record)), None)),
+                Judged::Mine(record) => Ok(self.acquired(Arc::new(self.recovered(&record, None)), None)),
                 Judged::Overdue(record) => self.take_over(record, sent).await,
                 Judged::Remembered(record) => self.begin_over(&record, sent).await,
                 Judged::Round(round) => Ok(round),
@@ -165,10 +165,13 @@ impl Plan {
     ) -> Result<Round, Error> {
         sent.keep(&token, predecessor.as_deref());
         match self.send(write, sent).await? {
-            Written::Done => Ok(self.written(token, predecessor)),
+            Written::Done => Ok(self.written(token, predecessor, sent)),
             Written::Refused { found: None, .. } => Ok(Round::Again),
             Written::Refused { found: Some(now), .. } => match self.judge(now).await? {
-                Judged::Mine(mine) => Ok(self.acquired(Arc::new(self.recovered(&mine)), predecessor)),
+                Judged::Mine(mine) => {
+                    let token = self.recovered(&mine, predecessor.as_deref());
+                    Ok(self.acquired(Arc::new(token), predecessor))
+                }
                 // The token has changed since it was read. A probe was asked about the attempt
                 // before, so the next round asks again.
                 Judged::Overdue(_) | Judged::Remembered(_) => Ok(Round::Again),
@@ -178,8 +181,9 @@ impl Plan {
     }
 
     /// Returns the round of a put that was applied. If the put holds the key, the next put finds
-    /// its record.
-    fn written(&self, token: Arc<NewToken>, predecessor: Option<Box<Record>>) -> Round {
+    /// its record. If the next put fails, the error does not state that nothing was written.
+    fn written(&self, token: Arc<NewToken>, predecessor: Option<Box<Record>>, sent: &mut Sent) -> Round {
+        sent.silent |= token.held.is_some();
         if token.held.is_some() { Round::Again } else { self.acquired(token, predecessor) }
     }
 

@@ -18,7 +18,8 @@ use crate::workflow::stop::{StepFailure, StopKind};
 /// refers to this workflow.
 pub(crate) async fn drive(code: &dyn Drive, flow: &Flow) -> Result<Ended, Error> {
     let work = Work::Workflow(flow.workflow().to_owned());
-    let request = Request { work: Some(work), requested: Some(flow.header().requested()) };
+    let header = flow.header();
+    let request = Request { work: Some(work), requested: Some(header.requested()), opened: header.opened };
     session::inside(request, Box::pin(drive_on(code, flow))).await
 }
 

@@ -253,7 +253,7 @@ impl Workflows {
             ..Deed::of_step(Resolution::Corrected, event, Some(view.state().as_str()))
         };
         let act = EventAct::Correct { by: by.clone(), value };
-        Ok(self.on_event(seen, view, (act, Some(OperatorAct::Retry)), deed, by))
+        Ok(self.on_event(seen, view, (act, Some(OperatorAct::Decide)), deed, by))
     }
 
     fn on_event<'a>(

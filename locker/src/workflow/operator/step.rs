@@ -253,13 +253,13 @@ impl Workflows {
         let deed = Deed::of_step(Resolution::Skipped, &step.name, Some(step.state().as_str()));
         if placed.compensation.is_none() {
             let steps = vec![(Some(&placed.record), cancelled)];
-            return Ok(self.prepared("skip the step", seen, steps, operator, (OperatorAct::Retry, deed)));
+            return Ok(self.prepared("skip the step", seen, steps, operator, (OperatorAct::Decide, deed)));
         }
         let new = NewStep { id, kind: StepKind::Compensation, ..self.unrecorded(seen, &placed.name(), &by)? };
         let nothing = OperatorStep::Resolve(result_of(StepKind::Compensation, &json!(Compensated::Nothing))?);
         let Ok(found) = StepRecord::given(&new, &by, &nothing, context.stamp()) else { return Ok(None) };
         let steps = vec![(Some(&placed.record), cancelled), (None, found)];
-        Ok(self.prepared("skip the step", seen, steps, operator, (OperatorAct::Retry, deed)))
+        Ok(self.prepared("skip the step", seen, steps, operator, (OperatorAct::Decide, deed)))
     }
 
     /// Block a step that has not started, by a tombstone that refuses a late start.
@@ -309,7 +309,7 @@ impl Workflows {
         };
         let Ok(next) = next else { return Ok(None) };
         let steps = vec![(known, next)];
-        Ok(self.prepared("change the step", seen, steps, operator, (OperatorAct::Retry, deed)))
+        Ok(self.prepared("change the step", seen, steps, operator, (OperatorAct::Decide, deed)))
     }
 
     /// A step that an operator completes or blocks before it is recorded.

@@ -230,6 +230,8 @@ pub(crate) enum Pause {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OperatorAct {
     Retry,
+    /// A decision about one step or event, which makes the workflow due.
+    Decide,
     Compensate,
     /// `seen`: the number of the last step that the operator saw.
     Close {

@@ -157,6 +157,10 @@ pub(crate) struct HeaderData {
     /// of the last wait for its name.
     pub(crate) follows_waits: bool,
     pub(crate) intervention: Option<Intervention>,
+    /// When an operator last acted on the whole workflow. Only such an act lets the workflow run
+    /// after a restore of the table. A decision about a step does not: other steps may be
+    /// forgotten.
+    pub(crate) opened: Option<DateTime<Utc>>,
     /// The token or the workflow whose work started this workflow.
     pub(crate) within: Option<Work>,
     /// The causes of its failed runs.
@@ -204,9 +208,9 @@ impl Header {
     }
 
     /// Returns the time of the request for the work of its runs: its start, or the last act of an
-    /// operator.
+    /// operator on the whole workflow.
     pub(crate) fn requested(&self) -> DateTime<Utc> {
-        restored::requested(self.created, self.intervention.as_ref())
+        restored::requested(self.created, self.opened)
     }
 
     /// Returns the outcome that callers receive. `None`: the workflow has not ended.

@@ -85,6 +85,7 @@ impl Header {
             continues: new.continues.map(|continues| continues.first),
             follows_waits: new.continues.is_some_and(|continues| continues.follows_waits),
             intervention: None,
+            opened: None,
             within: new.within,
             reported: false,
             signals: new.continues.map_or(0, |continues| continues.events),
@@ -365,6 +366,9 @@ impl HeaderData {
         }
         let was_quarantined = self.listed == Some(List::Quarantine);
         self.intervention = Some(by.clone());
+        if matches!(act, OperatorAct::Retry | OperatorAct::Compensate) {
+            self.opened = Some(by.at);
+        }
         // The workflow is in quarantine for another reason, and stays there.
         if act == OperatorAct::Dismiss && was_quarantined && !self.stands {
             return Ok(());
@@ -373,7 +377,7 @@ impl HeaderData {
         self.lost_in_all = 0;
         let ending = if self.result.is_some() { State::Failed } else { State::Cancelled };
         match act {
-            OperatorAct::Retry | OperatorAct::Dismiss | OperatorAct::Redact => {}
+            OperatorAct::Retry | OperatorAct::Decide | OperatorAct::Dismiss | OperatorAct::Redact => {}
             // The next version runs. Completed steps of this version stay. Only a step that is
             // late is compensated.
             OperatorAct::Compensate if self.ending == Some(State::Continued) => {

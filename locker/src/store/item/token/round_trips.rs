@@ -52,7 +52,7 @@ prop_compose! {
         let retention = kept.map_or(Retention::Forever, |kept| Retention::For(Duration::from_secs(kept)));
         let key = Key::parse(key).expect("a key");
         NewToken {
-            key, locked_by, attempt, created, expected_completion, status, fingerprint, form, cause: None, held: None, requested: None, key_use,
+            key, locked_by, attempt, created, expected_completion, status, fingerprint, form, cause: None, held: None, requested: None, opened: None, key_use,
             taken_over_from, retention, expired_at, ttl: unlisted,
             within: within.map(|(key, token)| if token { Work::Token(key) } else { Work::Workflow(key) }),
         }
