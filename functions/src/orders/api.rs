@@ -103,8 +103,8 @@ async fn read(
 ///
 /// The order has its own token, which records the outcome. So unless the failure is the answer, the
 /// layer keeps the request's token for a retry of the same request, which gets the outcome. A
-/// request that found the order in progress did nothing, so its response releases the request's
-/// token.
+/// request that found the order in progress, or held after a restore, did nothing, so its response
+/// releases the request's token.
 fn failed(error: &RunError<Failure>) -> Response {
     use StatusCode as S;
     let (status, kind, title, transient) = match error {
@@ -144,7 +144,9 @@ fn failed(error: &RunError<Failure>) -> Response {
         }
         RunError::Restored(_) => {
             let title = "The order may have been processed before data was restored; an operator decides";
-            return problem(S::CONFLICT, "order-restored", title, false);
+            let mut response = problem(S::CONFLICT, "order-restored", title, false);
+            response.extensions_mut().insert(Disposition::Release);
+            return response;
         }
         RunError::Locker(Error::Unavailable { .. } | Error::Contended { .. } | Error::Unknown { .. }) => {
             (S::SERVICE_UNAVAILABLE, "unavailable", "Nothing is known yet; try again", true)

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Request};
-use locker::{Intervened, Operator, TokenState};
+use locker::{Begun, Clock as _, Intervened, Operator, TokenState};
 use locker_functions::orders::{Shop, router};
 use locker_functions::sandbox::Mood;
 use locker_tests::{Fate, Wire, held_by, record_of};
@@ -84,6 +84,28 @@ async fn an_order_in_progress_is_to_be_asked_for_again() {
     assert!(stack.bench.item(REQUEST).await.is_none(), "the response is not the answer");
     twin.release().await.expect("released");
     assert_eq!(post(&api).await.0, 201);
+}
+
+/// The table was restored, and is open again. The order waits for an operator, and the request is
+/// new.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_held_by_a_restore_is_no_answer_of_the_request() {
+    let stack = Stack::new().await;
+    let end = stack.bench.clock.now();
+    let (closed, _) = stack.bench.machine_with(|settings| settings.restored = Some(end));
+    let order = json!({ "orderId": "7", "cents": 1000, "currency": "EUR" });
+    let begun = closed.token(("order/create", 7)).tenant("alice").fingerprint(&order).begin().await;
+    assert!(matches!(begun, Ok(Begun::Restored(_))), "{begun:?}");
+    let (api, _) = api(&stack);
+    let (status, _, body) = post(&api).await;
+    assert_eq!((status, kind(&body)), (409, ("order-restored", &json!(false))));
+    let ada = Operator::new("ada", "the provider has it").expect("an operator");
+    let answer = json!({ "orderId": "7", "charge": "ch_1" });
+    let record = record_of(&closed, TOKEN).await;
+    assert_eq!(closed.resolve(&record, &answer, &ada).await.expect("resolved"), Intervened::Done);
+    let (status, _, body) = post(&api).await;
+    assert_eq!((status, body), (201, answer));
+    assert_eq!(stack.charges(), 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
