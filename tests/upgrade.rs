@@ -35,8 +35,8 @@ use stage::Stage;
 
 /// Writes tokens, workflows and messages in all states through the public API.
 ///
-/// A row that is added here is added to the table of its kind as well. What an earlier version wrote is
-/// in its folder and stays there.
+/// Add each new row to the table of its kind as well, and remove no row: each folder has the rows of
+/// 0.1.0. The tables allow that the folder of an earlier version lacks a row.
 async fn fill(stage: &Stage) {
     tokens::fill(stage).await;
     workflows::fill(stage).await;

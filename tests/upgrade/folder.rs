@@ -67,7 +67,7 @@ impl Tables {
 
     /// Both tables with these items, shortly after the last write.
     pub(crate) async fn load(&self) -> Stage {
-        let stage = Stage::new("later", self.time() + Duration::from_secs(600)).await;
+        let stage = Stage::later(self.time() + Duration::from_secs(600)).await;
         let desk = &stage.desk;
         for (table, items) in [(&desk.bench.table, &self.tokens), (&desk.table, &self.workflows)] {
             for item in items {

