@@ -122,7 +122,7 @@ async fn act_after_the_last_attempt_is_not_undone_by_the_quarantine() {
     let (reaper, wire) = aged("code/0").await;
     assert_eq!(reaper.run().await.expect("a run").quarantined, 1);
     let reads = wire.take().into_iter().map(|exchange| exchange.operation);
-    let reread = reads.enumerate().filter(|(_, operation)| operation == "GetItem").next_back();
+    let reread = reads.enumerate().rfind(|(_, operation)| operation == "GetItem");
     let (nth, _) = reread.expect("the workflow is read again");
 
     let (reaper, wire) = aged("code/1").await;

@@ -30,7 +30,7 @@ const STATES: [&str; 15] = [
     "reaping",
 ];
 
-const EVENTS: [&str; 35] = [
+const EVENTS: [&str; 36] = [
     "claim",
     "claim by the same owner",
     "claim after too many crashes",
