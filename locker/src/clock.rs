@@ -26,7 +26,8 @@ impl Clock for SystemClock {
 
 /// A source of attempt ids and jitter.
 pub trait Ids: fmt::Debug + Send + Sync {
-    /// A globally unique id: 20 to 64 printable ASCII characters.
+    /// A globally unique id: 20 to 36 printable ASCII characters. DynamoDB accepts no longer token of
+    /// a transaction.
     ///
     /// If two begins had the same id, each would treat the token of the other as its own, and the
     /// work would run twice.

@@ -34,7 +34,7 @@ pub struct NumberedIds {
 }
 
 impl NumberedIds {
-    /// Creates ids with this prefix: 3 to 47 printable ASCII characters. They are counted from 0.
+    /// Creates ids with this prefix: 3 to 19 printable ASCII characters. They are counted from 0.
     #[must_use]
     pub fn new(prefix: impl Into<String>) -> Self {
         Self { prefix: prefix.into(), next: AtomicU64::new(0) }
