@@ -26,8 +26,8 @@ impl Clock for SystemClock {
 
 /// A source of attempt ids and jitter.
 pub trait Ids: fmt::Debug + Send + Sync {
-    /// A globally unique id: 20 to 36 printable ASCII characters. DynamoDB accepts no longer token of
-    /// a transaction.
+    /// A globally unique id: 20 to 36 printable ASCII characters. A transaction accepts no longer
+    /// token.
     ///
     /// If two begins had the same id, each would treat the token of the other as its own, and the
     /// work would run twice.

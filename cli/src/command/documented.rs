@@ -9,7 +9,7 @@ use super::stock;
 use crate::hint;
 
 /// Keys of items that the library stores: they begin like a command, and are none.
-const ITEMS: [&str; 4] = ["locker runs ", "locker inbox ", "locker outbox ", "locker dead CONSUMER "];
+const ITEMS: [&str; 4] = ["locker runs", "locker inbox ", "locker outbox ", "locker dead CONSUMER "];
 
 /// A command line, and where it stands.
 struct Found {

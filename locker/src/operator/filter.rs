@@ -246,8 +246,8 @@ impl Filter {
     /// For a token, the time of [`since`](Self::since) and [`until`](Self::until) is the time when
     /// its work was begun.
     ///
-    /// **No index contains such tokens, so the whole table of tokens is read:** half a read unit for
-    /// each 4 KB of the table, with the permission `dynamodb:Scan`. The reads are eventually
+    /// **No index contains such tokens, so the whole table of tokens is read:** half a read unit
+    /// for each 4 KB of the table, with the permission `dynamodb:Scan`. The reads are eventually
     /// consistent, so a token that ended within the last seconds may be missing.
     pub const fn with_result(mut self) -> Self {
         self.with_result = true;

@@ -138,8 +138,8 @@ impl Flow {
     /// had changed. Unless another driver has the workflow, read the events and decide again.
     pub(crate) fn refusal(&self, found: Option<Box<Header>>) -> HeaderRefusal {
         match found {
-            // Another driver has claimed the workflow, so each further write of this run is refused.
-            // Its header must not become the header of this run.
+            // Another driver has claimed the workflow, so each further write of this run is
+            // refused. Its header must not become the header of this run.
             Some(header) if header.attempt != self.attempt() => return HeaderRefusal::Lost,
             Some(header) => *self.lock_header() = *header,
             None => {}
