@@ -7,6 +7,7 @@ tables, permission boundaries, and keys.
 """
 
 import json
+import tempfile
 
 import boto3
 from botocore.exceptions import ClientError
@@ -102,6 +103,9 @@ class Person:
         self.command = Command(binary, account)
         self.command.environment["AWS_ACCESS_KEY_ID"] = key["AccessKeyId"]
         self.command.environment["AWS_SECRET_ACCESS_KEY"] = key["SecretAccessKey"]
+        # The command keeps its plans there.
+        self.state = tempfile.TemporaryDirectory()
+        self.command.environment["XDG_STATE_HOME"] = self.state.name
         self.dynamodb = boto3.client(
             "dynamodb",
             endpoint_url=account.endpoint,
