@@ -28,6 +28,9 @@ pub(crate) use time::{now, relative, rough, time};
 /// Follows the name of an act that is done, if the record could not be read again.
 pub(crate) const UNREAD: &str = "the record could not be read again";
 
+/// Stands in the place of a result that was erased.
+pub(crate) const NOT_KEPT: &str = "happened, not kept: an operator erased it";
+
 /// Prints data. A reader that has gone away (`| head`) is not an error.
 pub(crate) fn print(text: impl Into<Text>) {
     let _ = try_print(text);

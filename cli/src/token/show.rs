@@ -141,7 +141,7 @@ fn print_table(record: &Record, answer: Option<&Value>) {
         rows.push(("reason", operator.reason.clone()));
     }
     if record.is_redacted() {
-        rows.push(("result", "happened, not kept: an operator erased it".to_owned()));
+        rows.push(("result", output::NOT_KEPT.to_owned()));
     }
     rows.extend(answer.map(|answer| ("result", output::shortened(&answer.to_string(), 500))));
     output::print(output::table(None, rows.into_iter().map(|(name, value)| [name.to_owned(), value])));

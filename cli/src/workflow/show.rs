@@ -176,7 +176,7 @@ fn print(view: &View, input: Option<&str>, content: bool) {
     let long = |json: &str| output::shortened(json, 500);
     rows.extend(input.map(|json| ("input", long(json))));
     if view.is_redacted() {
-        rows.push(("result", "happened, not kept: an operator erased it".to_owned()));
+        rows.push(("result", output::NOT_KEPT.to_owned()));
     }
     rows.extend(view.result().filter(|_| content).map(|json| ("result", long(json))));
     if let Some(operator) = view.intervention() {

@@ -83,9 +83,17 @@ impl Default for Reading<'_> {
 }
 
 impl Reading<'_> {
-    /// Whether no more items are kept.
-    pub(super) const fn is_full(&self) -> bool {
-        self.kept >= self.most
+    /// Passes on items, as far as the limit allows. Returns whether it passed on all.
+    pub(super) fn keep<M>(&mut self, items: impl IntoIterator<Item = M>, mut take: impl FnMut(M)) -> bool {
+        for it in items {
+            if self.kept >= self.most {
+                self.finished = false;
+                return false;
+            }
+            self.kept += 1;
+            take(it);
+        }
+        true
     }
 
     /// Passes on the value of a request. An error after a success stops the reading and is kept.
@@ -112,10 +120,7 @@ impl Reading<'_> {
         take: impl FnMut(Match),
     ) -> Result<(), Error> {
         let filter = self.filter;
-        let fitting = |item| {
-            let it = to_match(item);
-            filter.is_none_or(|filter| filter.fits(&it, now)).then_some(it)
-        };
+        let fitting = |item| Some(to_match(item)).filter(|it| fits(filter, it, now));
         self.list(list, fitting, take).await
     }
 
@@ -129,7 +134,7 @@ impl Reading<'_> {
         let list = self.deadline.into_iter().fold(list, ListBuilder::deadline);
         let (mut from, mut entries, mut rows) = (None::<Cursor>, 0, 0);
         loop {
-            let is_full = self.is_full() || entries >= self.entries || rows >= self.rows;
+            let is_full = self.kept >= self.most || entries >= self.entries || rows >= self.rows;
             if is_full || self.stopped_by.is_some() {
                 self.finished = false;
                 return Ok(());
@@ -140,13 +145,8 @@ impl Reading<'_> {
             entries += page.items.len();
             rows += page.rows_read;
             self.rows_read += page.rows_read;
-            for it in page.items.into_iter().filter_map(&fitting) {
-                if self.is_full() {
-                    self.finished = false;
-                    return Ok(());
-                }
-                self.kept += 1;
-                take(it);
+            if !self.keep(page.items.into_iter().filter_map(&fitting), &mut take) {
+                return Ok(());
             }
             self.stopped_by = page.stopped_by;
             match page.next {
@@ -166,6 +166,11 @@ impl Reading<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether an item fits the filter, if there is one.
+pub(super) fn fits(filter: Option<&Filter>, it: &Match, now: DateTime<Utc>) -> bool {
+    filter.is_none_or(|filter| filter.fits(it, now))
 }
 
 impl Console {

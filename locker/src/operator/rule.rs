@@ -85,6 +85,9 @@ impl Meaning {
     }
 }
 
+/// The reason why an act is not possible on a record whose result was erased.
+pub(super) const ERASED: &str = "its result is not kept: an operator erased it";
+
 impl Refusal {
     pub(super) fn of(because: impl Into<String>) -> Self {
         Self { because: because.into(), about: About::State, unless: None }

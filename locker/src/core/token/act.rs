@@ -77,9 +77,8 @@ pub(crate) fn may(act: TokenAct, record: &Record, facts: &Facts) -> Result<(), R
     use TokenState::{Completed, Failed, Held, InProgress, Released};
     let state = record.state;
     match act {
-        TokenAct::Redact if !matches!(state, Completed | Failed) => Err(Refusal::NotEnded),
-        TokenAct::Redact | TokenAct::Correct if record.is_redacted() => Err(Refusal::Redacted),
-        TokenAct::Redact => Ok(()),
+        TokenAct::Redact => may_redact(record),
+        TokenAct::Correct if record.is_redacted() => Err(Refusal::Redacted),
         TokenAct::Correct if record.is_answered_by_operator() => Ok(()),
         TokenAct::Correct => Err(Refusal::NotOperators),
         // No failure is known.
@@ -115,6 +114,15 @@ pub(crate) fn may(act: TokenAct, record: &Record, facts: &Facts) -> Result<(), R
             }
         }
         TokenAct::Resolve(Of::Ended) => Err(Refusal::Nothing),
+    }
+}
+
+/// Returns whether the token has a result to erase.
+pub(crate) fn may_redact(record: &Record) -> Result<(), Refusal> {
+    match record.state {
+        _ if record.is_redacted() => Err(Refusal::Redacted),
+        TokenState::Completed | TokenState::Failed => Ok(()),
+        _ => Err(Refusal::NotEnded),
     }
 }
 

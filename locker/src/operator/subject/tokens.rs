@@ -10,9 +10,9 @@ use crate::core::token::record::{Record, TokenState};
 use crate::core::token::resolution::Resolution;
 use crate::core::token::work::Work;
 use crate::error::Error;
-use crate::operator::lists::{Lists, Reading};
+use crate::operator::lists::{Lists, Reading, fits};
 use crate::operator::part::{Choice, Verb};
-use crate::operator::rule::{About, Meaning, Refusal, Unless};
+use crate::operator::rule::{About, ERASED, Meaning, Refusal, Unless};
 use crate::operator::timeline::{Happening, TimelineEvent};
 use crate::operator::{Act, Filter, IndexEntry, Match, Need};
 use crate::session::{Intervened, Operator};
@@ -38,7 +38,7 @@ pub(in crate::operator) async fn read(
     for list in &asked.tokens {
         let (listed, is_held) = match list {
             TokenList::WithResult => {
-                read_results(locker, reading, &mut take).await?;
+                read_results(locker, reading, now, &mut take).await?;
                 continue;
             }
             TokenList::Overdue => (locker.overdue(), false),
@@ -54,6 +54,7 @@ pub(in crate::operator) async fn read(
 async fn read_results(
     locker: &Locker,
     reading: &mut Reading<'_>,
+    now: DateTime<Utc>,
     mut take: impl FnMut(Match),
 ) -> Result<(), Error> {
     let (session, begin) =
@@ -66,33 +67,22 @@ async fn read_results(
         let page = session.store().ended(&begin, from, until).await;
         let Some(page) = reading.value(page)? else { return Ok(()) };
         reading.rows_read += page.items_read;
-        for (key, record) in page.tokens {
-            let listed = match record {
-                Ok(record) => with_result(&record),
-                // The plan names the reason why it cannot be read.
-                Err(_) => Some(Match::of(Work::Token(key)).grouped()),
-            };
-            let now = session.now();
-            let fits = |it: &Match| reading.filter.is_none_or(|filter| filter.fits(it, now));
-            if let Some(listed) = listed.filter(fits) {
-                if reading.is_full() {
-                    reading.finished = false;
-                    return Ok(());
-                }
-                reading.kept += 1;
-                take(listed);
-            }
-        }
-        if page.next.is_none() {
+        let listed = page.tokens.into_iter().filter_map(|(key, record)| match record {
+            Ok(record) => with_result(&record),
+            // The plan names the reason why it cannot be read.
+            Err(_) => Some(Match::of(Work::Token(key)).grouped()),
+        });
+        let filter = reading.filter;
+        if !reading.keep(listed.filter(|it| fits(filter, it, now)), &mut take) || page.next.is_none() {
             return Ok(());
         }
         from = page.next;
     }
 }
 
-/// A token with a result, in the form of a list. `None`: it has none.
+/// A token with a result, in the form of a list. `None`: it has none to erase.
 pub(in crate::operator) fn with_result(record: &Record) -> Option<Match> {
-    let has_result = matches!(record.state(), TokenState::Completed | TokenState::Failed);
+    token::act::may_redact(record).ok()?;
     let token = TokenSummary::of_record(record);
     let listed = Match {
         since: token.created,
@@ -101,7 +91,7 @@ pub(in crate::operator) fn with_result(record: &Record) -> Option<Match> {
         entry: Some(IndexEntry::Token(token)),
         ..Match::of(Work::Token(record.key().as_str().to_owned()))
     };
-    (has_result && !record.is_redacted()).then(|| listed.grouped())
+    Some(listed.grouped())
 }
 
 fn listed_token(token: TokenSummary, is_held: bool, now: DateTime<Utc>) -> Match {
@@ -197,7 +187,7 @@ fn refused(refusal: token::act::Refusal, record: &Record, verb: Verb) -> Refusal
         No::NotOperators => {
             Refusal::of("no operator gave its result, and a result of the work never changes")
         }
-        No::Redacted => Refusal::of("its result is not kept: an operator erased it"),
+        No::Redacted => Refusal::of(ERASED),
         No::NotEnded => Refusal::of(format!(
             "it is {}, and only a token that has ended has a result to erase",
             record.state().as_str()

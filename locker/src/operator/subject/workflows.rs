@@ -14,7 +14,7 @@ use crate::core::workflow::step::{StepKind, StepState};
 use crate::error::Error;
 use crate::operator::lists::{Lists, Reading};
 use crate::operator::part::{Choice, Verb};
-use crate::operator::rule::{About, Meaning, Refusal, Scope, Unless};
+use crate::operator::rule::{About, ERASED, Meaning, Refusal, Scope, Unless};
 use crate::operator::timeline::{Happening, TimelineEvent};
 use crate::operator::{Act, IndexEntry, Match, Need};
 use crate::session::{Intervened, Operator};
@@ -218,9 +218,7 @@ fn refused(view: &View, act: &Act) -> String {
         _ if act.verb == Verb::Close && !view.state().is_final() => {
             "it is not in quarantine, and only a workflow in quarantine can be closed".to_owned()
         }
-        _ if act.verb == Verb::Redact && view.is_redacted() => {
-            "its result is not kept: an operator erased it".to_owned()
-        }
+        _ if act.verb == Verb::Redact && view.is_redacted() => ERASED.to_owned(),
         _ if act.verb == Verb::Redact => {
             format!(
                 "it is {}, and only a workflow that has ended has a result to erase",

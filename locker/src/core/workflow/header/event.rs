@@ -277,4 +277,9 @@ impl State {
     pub(crate) const fn is_answered(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Cancelled)
     }
+
+    /// Returns whether the workflow has ended, and its deletion has not begun.
+    pub(crate) const fn is_kept(self) -> bool {
+        self.is_answered() || matches!(self, Self::Continued)
+    }
 }

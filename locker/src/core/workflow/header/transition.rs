@@ -409,9 +409,8 @@ impl HeaderData {
 
     /// The state, the fingerprint and the retention stay.
     fn redact(&mut self, by: &Intervention) -> Result<(), HeaderRefusal> {
-        let has_ended = self.state.is_answered() || self.state == State::Continued;
         let has_data = self.input.is_some() || self.result.is_some();
-        if !has_ended || !has_data || self.is_redacted() {
+        if !self.state.is_kept() || !has_data || self.is_redacted() {
             return Err(HeaderRefusal::NotPossible);
         }
         for body in [&mut self.input, &mut self.result] {
@@ -425,9 +424,7 @@ impl HeaderData {
 
     fn reap(&mut self, act: &ReaperAct, stamp: &Stamp) -> Result<(), HeaderRefusal> {
         match act {
-            ReaperAct::Keep(until) if self.state.is_answered() || self.state == State::Continued => {
-                self.next_due = *until;
-            }
+            ReaperAct::Keep(until) if self.state.is_kept() => self.next_due = *until,
             // A later run continues a deletion that was cut off.
             ReaperAct::Delete(until) if self.state.is_final() => {
                 if self.state != State::Reaping {
