@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 
 use crate::core::argument::InvalidSetting;
 use crate::core::retention::Retention;
+use crate::core::time;
 
 /// The default of [`Settings::attempt_timeout`].
 pub(crate) const ATTEMPT_TIMEOUT: Duration = SECOND;
@@ -60,8 +61,8 @@ pub struct Settings {
     /// closed for requests from before this time: their keys are held for an operator, and callers
     /// receive [`Begun::Restored`](crate::Begun::Restored). A request has the time that
     /// [`requested_at`](crate::BeginBuilder::requested_at) passes; a request without a time is from
-    /// before this time. Set the same time in each process that uses the table. Remove it when no
-    /// caller retries an older request.
+    /// before this time. Set the same time in each process that uses the table. A time in the
+    /// future is refused. Remove it when no caller retries an older request.
     pub restored: Option<DateTime<Utc>>,
     /// Ask DynamoDB what each request consumed, and record it in the metrics
     /// [`consumedWriteUnits`](crate::metrics) and [`consumedReadUnits`](crate::metrics). Default:
@@ -100,7 +101,7 @@ pub enum KeysInLogs {
 }
 
 impl Settings {
-    pub(crate) fn check(&self) -> Result<(), InvalidSetting> {
+    pub(crate) fn check(&self, now: DateTime<Utc>) -> Result<(), InvalidSetting> {
         check_expect_within(self.expect_within)?;
         check_retention(self.retention)?;
         check_retention(self.audit_retention)?;
@@ -110,10 +111,20 @@ impl Settings {
         in_range("backoff_base", self.backoff_base, Duration::from_millis(1), MINUTE, "")?;
         in_range("backoff_cap", self.backoff_cap, self.backoff_base, MINUTE, "")?;
         in_range("max_clock_skew", self.max_clock_skew, Duration::ZERO, DAY, "")?;
+        check_restored(self.restored, time::after(now, self.max_clock_skew))?;
         match self.shards {
             1..=1000 => Ok(()),
             given => Err(InvalidSetting::Shards { given }),
         }
+    }
+}
+
+// With a time in the future, each new request would be held, and an operator's act would open no
+// key.
+fn check_restored(given: Option<DateTime<Utc>>, latest: DateTime<Utc>) -> Result<(), InvalidSetting> {
+    match given.filter(|given| *given > latest) {
+        Some(given) => Err(InvalidSetting::Restored { given }),
+        None => Ok(()),
     }
 }
 
@@ -216,12 +227,12 @@ mod tests {
     fn refused(change: impl FnOnce(&mut Settings)) -> String {
         let mut settings = Settings::default();
         change(&mut settings);
-        settings.check().unwrap_err().to_string()
+        settings.check(DateTime::UNIX_EPOCH).unwrap_err().to_string()
     }
 
     #[test]
     fn the_defaults_are_allowed() {
-        assert_eq!(Settings::default().check(), Ok(()));
+        assert_eq!(Settings::default().check(DateTime::UNIX_EPOCH), Ok(()));
     }
 
     #[test]
@@ -246,6 +257,18 @@ mod tests {
         assert!(
             refused(|settings| settings.owner = "a\nb".into())
                 .starts_with("the owner must be 1 to 256 bytes")
+        );
+    }
+
+    #[test]
+    fn an_end_of_a_restore_in_the_future_is_refused() {
+        let skew = Settings::default().max_clock_skew;
+        let latest = time::after(DateTime::UNIX_EPOCH, skew);
+        let settings = Settings { restored: Some(latest), ..Settings::default() };
+        assert_eq!(settings.check(DateTime::UNIX_EPOCH), Ok(()));
+        assert_eq!(
+            refused(|settings| settings.restored = Some(time::after(latest, SECOND))),
+            "restored is the end of a restore, and 1970-01-01T00:00:06.000Z is in the future; set the time at which the restore ended"
         );
     }
 

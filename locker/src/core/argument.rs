@@ -5,13 +5,17 @@
     allow(dead_code, reason = "each feature uses a part of the arguments")
 )]
 
+use std::fmt;
 use std::time::Duration;
+
+use chrono::{DateTime, Utc};
 
 use crate::core::fingerprint::InvalidFingerprintKey;
 use crate::core::key::InvalidKey;
 #[cfg(feature = "workflow")]
 use crate::core::message::id::InvalidMessage;
 use crate::core::name::InvalidName;
+use crate::core::time;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -19,9 +23,16 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 ///
 /// The text names the argument and its allowed values. Correct the argument and call again. The
 /// text never contains a key.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error(transparent)]
 pub struct InvalidArgument(Refused);
+
+/// The text of the error, because a `main` that returns an error prints it with `Debug`.
+impl fmt::Debug for InvalidArgument {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "InvalidArgument({self})")
+    }
+}
 
 /// The argument that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -102,6 +113,15 @@ pub(crate) enum InvalidSetting {
         /// The value given.
         given: u16,
     },
+    /// The end of the restore is in the future.
+    #[error(
+        "restored is the end of a restore, and {} is in the future; set the time at which the restore ended",
+        time::to_text(*given)
+    )]
+    Restored {
+        /// The value given.
+        given: DateTime<Utc>,
+    },
     /// The owner is empty, is too long, or contains a control character.
     #[error("the owner must be 1 to 256 bytes without control characters, such as order_update/<request id>")]
     Owner,
@@ -170,5 +190,16 @@ fn readable(duration: Duration) -> String {
         format!("{duration:?}")
     } else {
         format!("{} days", duration.as_secs() / DAY.as_secs())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_that_main_returns_says_what_to_do() {
+        let refused = InvalidArgument::from(InvalidSetting::Attempts);
+        assert_eq!(format!("{refused:?}"), "InvalidArgument(attempts must be at least 1, got 0)");
     }
 }

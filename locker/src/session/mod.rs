@@ -208,7 +208,7 @@ impl SessionBuilder {
     /// Check the settings and build.
     pub(crate) fn build(self) -> Result<Session, InvalidSetting> {
         check_table(&self.table)?;
-        self.settings.check()?;
+        self.settings.check(self.clock.now())?;
         let store =
             Store::new(&self.client, (self.table, self.layout), &self.settings, Arc::clone(&self.ids));
         let Self { settings, clock, ids, fingerprint_keys, .. } = self;
