@@ -239,6 +239,11 @@ pub use token::{
 #[doc = include_str!("../../README.md")]
 struct Readme;
 
+/// Compiles the example of the first chapter.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/book/src/getting-started.md")]
+struct GettingStarted;
+
 /// Compiles the examples of the chapter on tokens.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/book/src/tokens.md")]
