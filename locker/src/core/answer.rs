@@ -129,7 +129,9 @@ pub enum AnswerError {
     },
     /// The stored JSON does not match the requested type. Request the type that was stored, or
     /// `serde_json::Value`.
-    #[error("the stored answer does not match the requested type: {reason}")]
+    #[error(
+        "the stored answer does not match the requested type: {reason}; request the type that was stored"
+    )]
     Decode {
         /// What serde reported: the kind of the error, the type that it expected or the field that
         /// is missing, and the position, never a value.

@@ -25,10 +25,12 @@ pub(super) enum InvalidHeader {
     #[error("the Idempotency-Key has more than {MAX_HEADER_BYTES} bytes; send a shorter one, such as a UUID")]
     TooLong,
     /// The header starts with a quote, but is not exactly one quoted string.
-    #[error("the Idempotency-Key is not one quoted string")]
+    #[error("the Idempotency-Key is not one quoted string; send it without quotes")]
     Quotes,
     /// The key has a character that is not allowed.
-    #[error("the Idempotency-Key has a character outside printable ASCII, or a space outside quotes")]
+    #[error(
+        "the Idempotency-Key has a character outside printable ASCII, or a space outside quotes; send a value such as a UUID"
+    )]
     Character,
 }
 

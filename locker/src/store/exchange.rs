@@ -85,6 +85,9 @@ impl Failure {
             Some("ValidationException") if said.contains("Expression") => {
                 format!("DynamoDB rejected an expression: {said}; correct the expressions of your own writes")
             }
+            Some("ValidationException") if is_about_keys(&said) => {
+                format!("the table {table} has other keys; pass the name of the right table, or run `{command} check` to see what to change")
+            }
             Some("ValidationException") => {
                 format!("DynamoDB rejected the request as invalid; run `{command} check` to compare the table {table} with the required layout")
             }
@@ -99,6 +102,13 @@ impl Failure {
             None => "the request could not be sent".to_owned(),
         }
     }
+}
+
+/// Whether the key attributes of a table are different, such as those of a table of workflows.
+fn is_about_keys(said: &str) -> bool {
+    ["Missing the key", "key element does not match", "Type mismatch for key"]
+        .iter()
+        .any(|part| said.contains(part))
 }
 
 /// Returns the class of an error of the SDK: whether its request may have been applied.

@@ -80,7 +80,7 @@ pub(super) fn other_request(key: &str, record: &Record, is_text: bool) -> Exit {
     let what = if is_text { "--fingerprint" } else { "command line" };
     let said = format!(
         "{key} was used {since} by {by} for another request: the {what} differs, and nothing was run; \
-         to get that result, give the {what} of the first call, or --no-fingerprint"
+         give the {what} of the first call, or --no-fingerprint if it is the same work"
     );
     Exit::say(Exit::OTHER_REQUEST, said)
 }
