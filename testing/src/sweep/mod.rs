@@ -173,10 +173,12 @@ pub trait Subject {
         async {}
     }
 
-    /// Cancels as an operator. Called only if `CANCELS` is set.
+    /// Cancels as an operator. Called only if `CANCELS` is set. The default panics, so that the
+    /// plays fail.
+    #[allow(clippy::panic, reason = "it is for tests")]
     fn cancel(&self, world: &World) -> impl Future<Output = ()> {
         let _ = world;
-        async {}
+        async { panic!("`CANCELS` is set: implement `Subject::cancel`, which cancels as an operator") }
     }
 
     /// Whether plays include an operator who [cancels](Self::cancel).

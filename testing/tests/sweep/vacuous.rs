@@ -58,6 +58,34 @@ fn sweep_without_requests_or_stable_answers_is_wrong() {
     }
 }
 
+/// Plays with an operator who does not cancel.
+struct WithoutCancel;
+
+impl Subject for WithoutCancel {
+    async fn prepare(&self, world: &World) {
+        locker::create_table(&world.dynamodb(), "locks").await.unwrap();
+    }
+
+    async fn ask(&self, world: &World) -> Option<String> {
+        let locker = world.locker("locks").build().unwrap();
+        let answer = locker.token("it").run(async |_| Ok::<_, Failure>("done".to_owned())).await;
+        answer.ok().map(locker::Answer::into_inner)
+    }
+
+    const CANCELS: bool = true;
+
+    async fn check(&self, _: &World, _: Option<&str>) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn operator_who_does_not_cancel_fails_the_play() {
+    let swept = Sweep::new(|| WithoutCancel).over(vec!["cancel=1".parse().unwrap()]);
+    let found = swept.found().first().expect("a wrong play");
+    assert!(found.wrong()[0].contains("implement `Subject::cancel`"), "{:?}", found.wrong());
+}
+
 #[test]
 fn a_trace_names_the_errors_of_dynamodb() {
     let swept = Sweep::new(|| Odd(Asks::AnotherTable, AtomicUsize::new(0))).random(0, 1).run();
