@@ -66,7 +66,7 @@ async fn a_closed_failure_is_kept_as_long_as_its_token() {
 async fn an_answer_that_only_the_audit_refers_to_is_kept_as_long_as_the_audit() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
-    for verb in ["resolve", "release", "release_completed"] {
+    for verb in ["release", "release_completed"] {
         let lock = held_by(locker.token(verb).retain_for(DAYS)).await;
         match verb {
             "release_completed" => lock.complete(&large()).await.expect("completed"),
@@ -74,7 +74,6 @@ async fn an_answer_that_only_the_audit_refers_to_is_kept_as_long_as_the_audit() 
         }
         let record = record_of(&locker, verb).await;
         let done = match verb {
-            "resolve" => locker.resolve(&record, &json!(1), &ada()).await,
             "release" => locker.release(&record, &ada()).await,
             _ => locker.release_completed(&record, &ada()).await,
         };

@@ -57,7 +57,7 @@ async fn erased_answer_is_nowhere_and_its_work_is_not_done_again() {
         assert_eq!((replay.json(), replay.result::<String>()), ("", Err(AnswerError::Redacted)));
         let ran = token().run(async |_| -> Result<String, Failure> { panic!("it ran") }).await;
         let Err(RunError::Locker(error)) = ran else { panic!("{ran:?}") };
-        assert!(error.to_string().contains("the work is done, but its result is not kept"), "{error}");
+        assert!(error.to_string().contains("the work has ended, and its result is not kept"), "{error}");
         let response =
             token().begin().await.expect("an answer").response::<bytes::Bytes>().expect("a response");
         assert_eq!(response.status(), 409);
@@ -119,6 +119,66 @@ async fn copies_in_earlier_audit_records_are_erased() {
     for act in &acts {
         assert_eq!(locker.given(act).await.expect("a read"), None, "{act:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn failure_that_a_resolve_replaced_is_nowhere() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    held_by(locker.token("held")).await.hold(&large()).await.expect("held");
+    let record = record_of(&locker, "held").await;
+    assert_eq!(locker.resolve(&record, &json!(1), &ada()).await.expect("resolved"), Intervened::Done);
+    assert_eq!(redact(&locker, "held").await.expect("redacted"), Intervened::Done);
+    assert_eq!(traces(&bench).await, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn copy_of_an_operator_with_a_slow_clock_is_erased() {
+    let bench = Bench::new().await;
+    let (locker, wire) = bench.machine();
+    let clock = std::sync::Arc::new(bench.clock.behind(Duration::from_secs(600)));
+    let client = bench.engine.client_over(&wire);
+    let slow = Locker::builder(&client, &bench.table).with_clock(clock).build().expect("a locker");
+    held_by(locker.token("t")).await.hold("no reply").await.expect("held");
+    let record = record_of(&locker, "t").await;
+    assert_eq!(slow.resolve(&record, &json!(SECRET), &ada()).await.expect("resolved"), Intervened::Done);
+    assert_eq!(redact(&locker, "t").await.expect("redacted"), Intervened::Done);
+    assert_eq!(traces(&bench).await, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn copy_under_the_first_version_of_a_key_is_erased() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    held_by(locker.token("t")).await.fail(SECRET).await.expect("failed");
+    bench.clock.advance(Duration::from_secs(3600));
+    let record = record_of(&locker, "t").await;
+    assert_eq!(locker.release_completed(&record, &ada()).await.expect("released"), Intervened::Done);
+    bench.clock.advance(Duration::from_secs(3600));
+    held_by(locker.token("t")).await.complete("done").await.expect("completed");
+    assert_eq!(redact(&locker, "t").await.expect("redacted"), Intervened::Done);
+    assert_eq!(traces(&bench).await, Vec::<String>::new());
+}
+
+/// The index of DynamoDB lists an item a moment after it was written.
+#[tokio::test(start_paused = true)]
+async fn act_that_the_index_does_not_list_yet_is_waited_for() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    held_by(locker.token("t")).await.hold("no reply").await.expect("held");
+    let record = record_of(&locker, "t").await;
+    assert_eq!(locker.resolve(&record, &json!(SECRET), &ada()).await.expect("resolved"), Intervened::Done);
+    let is_audit = |item: &&std::collections::HashMap<String, aws_sdk_dynamodb::types::AttributeValue>| {
+        item["lockToken"].as_s().expect("a key").contains(" audit ")
+    };
+    let audit = bench.items().await.iter().find(is_audit).expect("an audit record").clone();
+    bench.delete(audit["lockToken"].as_s().expect("a key")).await;
+    let early = redact(&locker, "t").await;
+    assert!(matches!(early, Err(Error::Unavailable { .. })), "{early:?}");
+    assert!(!record_of(&locker, "t").await.is_redacted());
+    bench.put(audit).await;
+    assert_eq!(redact(&locker, "t").await.expect("redacted"), Intervened::Done);
+    assert_eq!(traces(&bench).await, Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]

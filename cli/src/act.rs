@@ -46,7 +46,7 @@ pub(crate) async fn call(
         Err(refusal) => return Ok(Called::Refused(refusal)),
     };
     let id = act.id(&part.revision(), operator);
-    match saw.map(|saw| compare(saw, &id)) {
+    match saw.map(|saw| compare(saw, &id, act.verb == Verb::Redact)) {
         None => Ok(Called::DryRun { meaning, id }),
         Some(Err(differs)) => Ok(Called::Differs(differs)),
         Some(Ok(())) => Ok(Called::Ran { meaning, intervened: console.act(part, act, operator).await? }),

@@ -53,6 +53,20 @@ async fn event_after_its_time_is_compensated_once_and_the_outcome_stands() {
 }
 
 #[tokio::test]
+async fn event_after_a_redact_is_compensated_and_no_run_fails() {
+    let (desk, code) = (Desk::new().await, Order::default());
+    expired(&desk, &code).await;
+    let (workflows, _) = desk.machine();
+    assert_eq!(workflows.redact(&desk.view("o/1").await, &ada()).await.unwrap(), Intervened::Done);
+    is_late(signal(&workflows, "e-1", "17").await, true);
+    desk.bench.clock.advance(DAY);
+    let ran = Completer::new(&workflows).register(code.clone()).run().await.unwrap();
+    assert_eq!((ran.compensated, ran.failed), (1, 0), "{ran:?}");
+    assert_eq!(code.0.entries(), ["refund event:paid 17 of \"e-1\""]);
+    assert_eq!(desk.view("o/1").await.state(), State::Completed);
+}
+
+#[tokio::test]
 async fn event_after_a_cancel_is_compensated_and_the_workflow_stays_cancelled() {
     for ended in [false, true] {
         let (desk, code) = (Desk::new().await, Order::default());

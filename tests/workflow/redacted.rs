@@ -139,6 +139,39 @@ async fn plan_erases_the_results_of_ended_workflows() {
         assert_eq!(desk.view(key).await.is_redacted(), is_redacted, "{key}");
     }
     let again = console.plan(Filter::new().prefix("echo/"), Act::redact(), &ada()).await.unwrap();
-    assert_eq!((again.items.len(), again.left_out.len()), (0, 2));
-    assert_eq!(again.left_out[0].because, "its result is not kept: an operator erased it");
+    assert_eq!((again.items.len(), again.left_out.len()), (0, 0));
+}
+
+#[tokio::test]
+async fn plan_goes_on_behind_its_limit() {
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine();
+    for number in 0..7 {
+        workflows.start(&Echo, format!("echo/{number}"), &(SECRET.to_owned(), false)).run().await.unwrap();
+    }
+    let console = Console::new().workflows(&workflows).limit(5);
+    for (count, complete) in [(5, false), (2, true), (0, true)] {
+        let plan = console.plan(Filter::new().prefix("echo/"), Act::redact(), &ada()).await.unwrap();
+        assert_eq!((plan.items.len(), plan.complete), (count, complete));
+        console.apply(&plan, &ApplyOptions::default(), |_| ControlFlow::Continue(())).await.unwrap();
+    }
+    assert_eq!(traces(&desk).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn plan_selects_by_the_begin_of_a_workflow() {
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine();
+    workflows.start(&Echo, "echo/1", &(SECRET.to_owned(), false)).run().await.unwrap();
+    let begun = desk.view("echo/1").await.created();
+    let (console, second) = (Console::new().workflows(&workflows), chrono::TimeDelta::seconds(1));
+    for (filter, count) in [
+        (Filter::new().since(begun), 1),
+        (Filter::new().until(begun), 0),
+        (Filter::new().until(begun + second), 1),
+        (Filter::new().since(begun + second), 0),
+    ] {
+        let plan = console.plan(filter.clone(), Act::redact(), &ada()).await.unwrap();
+        assert_eq!(plan.items.len(), count, "{filter}");
+    }
 }

@@ -22,11 +22,13 @@ pub(crate) enum Differs {
     Act,
 }
 
-/// Compares the id that an operator saw with the id of a dry run now.
-pub(crate) fn compare(seen: &str, now: &str) -> Result<(), Differs> {
+/// Compares the id that an operator saw with the id of a dry run now. `is_dry_run`: only the id of
+/// a dry run is accepted, because `locker show` does not print the effect of the act.
+pub(crate) fn compare(seen: &str, now: &str, is_dry_run: bool) -> Result<(), Differs> {
     let (revision, act) = now.split_once('.').unwrap_or((now, ""));
     // `locker show` prints the revision alone, because it has no arguments of an act.
-    match seen.split_once('.').unwrap_or((seen, act)) {
+    let of_show = if is_dry_run { "" } else { act };
+    match seen.split_once('.').unwrap_or((seen, of_show)) {
         (of, _) if of != revision => Err(Differs::Record),
         (_, of) if of != act => Err(Differs::Act),
         _ => Ok(()),
@@ -45,7 +47,7 @@ impl Seen {
     /// shows it.
     pub(crate) fn is(&self, id: &str, said: &str, look: &str) -> Result<bool, Exit> {
         let Some(seen) = self.id() else { return Ok(false) };
-        compare(seen, id).map_err(|differs| self.refused(differs, said, look))?;
+        compare(seen, id, false).map_err(|differs| self.refused(differs, said, look))?;
         Ok(true)
     }
 
@@ -81,5 +83,7 @@ mod tests {
         for wrong in ["0f3a9c51d2.9a8fac0b", "0f3a9c51d3", "0f3a9c51d3.9a8fac0a", "0f3a9c51d2.", ""] {
             assert_eq!(seen(Some(wrong)), Err(Exit::CHANGED), "{wrong}");
         }
+        assert_eq!(compare("0f3a9c51d2", "0f3a9c51d2.9a8fac0a", true), Err(Differs::Act));
+        assert_eq!(compare("0f3a9c51d2.9a8fac0a", "0f3a9c51d2.9a8fac0a", true), Ok(()));
     }
 }

@@ -29,7 +29,7 @@ pub(crate) use time::{now, relative, rough, time};
 pub(crate) const UNREAD: &str = "the record could not be read again";
 
 /// Stands in the place of a result that was erased.
-pub(crate) const NOT_KEPT: &str = "happened, not kept: an operator erased it";
+pub(crate) const NOT_KEPT: &str = "not kept: an operator erased it";
 
 /// Prints data. A reader that has gone away (`| head`) is not an error.
 pub(crate) fn print(text: impl Into<Text>) {

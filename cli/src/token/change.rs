@@ -38,12 +38,12 @@ const REDACT: &str = "\
 Without --seen, nothing is changed: the verb prints its effect and the id for --seen, and
 exits with 6. The result is erased from the token, from its separate item, and from the audit
 records of earlier acts on the token. It cannot be restored. The key stays used: later callers learn
-that the work happened and its result is not kept. The key, the fingerprint and the reasons of
-operators stay.
+that the work has ended and its result is not kept. The key, the fingerprint and the reasons of
+operators stay. --seen takes the id of the dry run only, because an erasure is final.
 
 Examples:
-  locker show report/2026-11      its state, and the id for --seen
-  locker redact report/2026-11 --seen 0f3a9c51d2 --reason 'request 4711 to erase data'";
+  locker redact report/2026-11 --reason 'request 4711 to erase data'
+  locker redact report/2026-11 --reason 'request 4711 to erase data' --seen 0f3a9c51d2.9a8fac0a";
 
 /// What every verb on a token takes: which, who acts and why, and what was seen of it.
 #[derive(Debug, Args)]

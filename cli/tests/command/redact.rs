@@ -13,14 +13,19 @@ fn erased_output_is_not_replayed_and_the_command_does_not_run_again() {
     assert!(dry.text().contains("its result is erased for ever"), "{}", dry.text());
     assert_eq!(place.run(&once).text(), "4111-1111\n", "nothing was changed");
 
+    let json = place.run(&["show", "report/7", "--output", "json"]).json();
+    let of_show = [&redact[..], &["--seen", json["revision"].as_str().unwrap()]].concat();
+    let refused = place.run(&of_show);
+    assert_eq!((refused.code, refused.said.contains("without --seen")), (4, true), "{}", refused.said);
+
     let ran = place.act(&redact);
     assert_eq!((ran.code, ran.said.contains("redacted report/7")), (0, true), "{}", ran.said);
     let again = place.run(&once);
     assert_eq!((again.code, again.text()), (1, ""), "{}", again.said);
-    assert!(again.said.contains("the work is done, but its result is not kept"), "{}", again.said);
+    assert!(again.said.contains("the work has ended, and its result is not kept"), "{}", again.said);
     let shown = place.run(&["show", "report/7", "--content"]);
     assert_eq!(shown.code, 0, "{}", shown.said);
-    assert!(shown.text().contains("happened, not kept"), "{}", shown.text());
+    assert!(shown.text().contains("not kept: an operator erased it"), "{}", shown.text());
     assert!(shown.text().contains("request 4711") && !shown.text().contains("4111"), "{}", shown.text());
     let json = place.run(&["show", "report/7", "--content", "--output", "json"]).json();
     assert_eq!((json["redacted"].as_bool(), json["resolution"].as_str()), (Some(true), Some("redacted")));

@@ -130,7 +130,7 @@ pub enum AnswerError {
     /// The stored JSON does not match the requested type. Request the type that was stored, or
     /// `serde_json::Value`.
     #[error(
-        "the stored answer does not match the requested type: {reason}; request the type that was stored"
+        "the stored answer does not match the requested type: {reason}; read it as the type that was stored"
     )]
     Decode {
         /// What serde reported: the kind of the error, the type that it expected or the field that
@@ -143,8 +143,10 @@ pub enum AnswerError {
         "the work is done, but its answer is missing: the item that the token refers to does not exist; do not run the work again"
     )]
     Missing,
-    /// An operator erased the answer. The work was done; do not run it again.
-    #[error("the work is done, but its result is not kept: an operator erased it; do not run the work again")]
+    /// An operator erased the answer or the failure. The work has ended; do not run it again.
+    #[error(
+        "the work has ended, and its result is not kept: an operator erased it; do not run the work again"
+    )]
     Redacted,
     /// The stored bytes are damaged. The work was done; do not run it again.
     #[error("the work is done, but its answer is damaged: {reason}; do not run the work again")]

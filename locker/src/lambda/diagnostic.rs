@@ -2,14 +2,16 @@
 
 use lambda_runtime::Diagnostic;
 
+use crate::core::answer::AnswerError;
 use crate::core::class::Class;
+use crate::error::Error;
 use crate::token::RunError;
 
 /// Returns whether a later attempt may have another outcome: see [`or_retry`].
 const fn is_retried<E>(error: &RunError<E>) -> bool {
     match error {
         RunError::Failed { class, .. } => matches!(class, Class::Transient | Class::InDoubt),
-        RunError::Mismatch(_) => false,
+        RunError::Mismatch(_) | RunError::Locker(Error::Answer(AnswerError::Redacted)) => false,
         RunError::InProgress(_) | RunError::Restored(_) | RunError::Locker(_) => true,
     }
 }
@@ -27,7 +29,8 @@ const fn is_retried<E>(error: &RunError<E>) -> bool {
 /// | a transient failure | yes | nothing happened |
 /// | in progress, or in doubt | yes | a later attempt may find the answer, and does not repeat the work |
 /// | refused because the table was restored | yes | an operator may release the key, and the event must still exist then |
-/// | an [`Error`](crate::Error) | yes | there is no outcome yet |
+/// | a result that an operator erased | no | every later attempt gets the same answer |
+/// | another [`Error`] | yes | there is no outcome yet |
 ///
 /// ```no_run
 /// # use lambda_runtime::{Diagnostic, LambdaEvent};
@@ -67,6 +70,7 @@ impl<E> From<RunError<E>> for Diagnostic {
             RunError::InProgress(_) => "InProgress",
             RunError::Mismatch(_) => "Mismatch",
             RunError::Restored(_) => "Restored",
+            RunError::Locker(Error::Answer(AnswerError::Redacted)) => "NotKept",
             RunError::Locker(_) => "NoOutcome",
         };
         Self { error_type: format!("locker.{kind}"), error_message: error.to_string() }
@@ -76,7 +80,6 @@ impl<E> From<RunError<E>> for Diagnostic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Error;
     use crate::token::Origin;
 
     #[tokio::test]
@@ -117,5 +120,8 @@ mod tests {
         let unknown = RunError::Locker(Error::Contended { verb: "begin", tries: 4 });
         assert_eq!(or_retry::<(), ()>(Err(unknown)).unwrap_err().error_type, "locker.NoOutcome");
         assert!(matches!(or_retry::<_, ()>(Ok(7)), Ok(Ok(7))));
+        let erased = || RunError::Locker(Error::Answer(AnswerError::Redacted));
+        assert!(matches!(or_retry::<(), ()>(Err(erased())), Ok(Err(_))));
+        assert_eq!(Diagnostic::from(erased() as RunError<()>).error_type, "locker.NotKept");
     }
 }

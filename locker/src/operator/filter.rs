@@ -243,12 +243,14 @@ impl Filter {
 
     /// Selects only tokens and workflows that have ended and whose result is kept.
     ///
-    /// For a token, the time of [`since`](Self::since) and [`until`](Self::until) is the time when
-    /// its work was begun.
+    /// The time of [`since`](Self::since) and [`until`](Self::until) is the time when the work was
+    /// begun.
     ///
     /// **No index contains such tokens, so the whole table of tokens is read:** half a read unit
-    /// for each 4 KB of the table, with the permission `dynamodb:Scan`. The reads are eventually
-    /// consistent, so a token that ended within the last seconds may be missing.
+    /// for each 4 KB of the table, with the permission `dynamodb:Scan`. Of workflows, the list of
+    /// the finished ones is read, and each workflow that fits: 1 strongly consistent read. The list
+    /// has no workflow that is kept forever. The other reads are eventually consistent, so work
+    /// that ended within the last seconds may be missing.
     pub const fn with_result(mut self) -> Self {
         self.with_result = true;
         self
@@ -296,6 +298,12 @@ impl Filter {
     pub(super) fn begin_of_key(&self) -> Option<String> {
         let of_tenant = || key::of_tenant(self.tenant.as_ref()?).ok();
         self.key.clone().or_else(|| self.prefix.clone()).or_else(of_tenant)
+    }
+
+    /// The same filter without its conditions on times.
+    #[cfg(feature = "workflow")]
+    pub(super) fn at_any_time(&self) -> Self {
+        Self { at_least_for: None, at_most_for: None, since: None, until: None, ..self.clone() }
     }
 
     /// The same filter, but only for work with a result.

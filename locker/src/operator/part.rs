@@ -108,6 +108,7 @@ impl Part {
             #[cfg(feature = "workflow")]
             Self::Workflow(view) => match event {
                 Some(event) => workflows::match_of_event(view, event),
+                None if filter.is_for_results() => workflows::with_result(view, now),
                 None => workflows::match_of(view, now),
             },
             #[cfg(feature = "messages")]

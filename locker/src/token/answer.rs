@@ -112,10 +112,19 @@ impl Session {
     /// after this time. A reader may have read the token before the act and fetch the answer after
     /// it.
     pub(crate) async fn expire_answer(&self, record: &Record, at: i64) {
+        let ttl = at.saturating_add(MARGIN);
+        self.end_former(record, |key| Write::ExpireAnswer { key, ttl }).await;
+    }
+
+    /// Deletes the answer of a former record, to which nothing refers.
+    pub(crate) async fn drop_former(&self, record: &Record) {
+        self.end_former(record, |key| Write::DropAnswer { key }).await;
+    }
+
+    async fn end_former(&self, record: &Record, write: impl FnOnce(String) -> Write) {
         let Some(Body::Beside { id, .. }) = &record.body else { return };
         let key = TokenItem::Answer { token: record.key.as_str(), id }.to_string();
-        let ttl = at.saturating_add(MARGIN);
-        if let Err(error) = self.store().write(&Write::ExpireAnswer { key, ttl }, self.until(None)).await {
+        if let Err(error) = self.store().write(&write(key), self.until(None)).await {
             tracing::debug!(%error, "a former answer may remain");
         }
     }

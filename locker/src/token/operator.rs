@@ -110,8 +110,7 @@ impl Locker {
         self.intervene(record, TokenAct::Close, None, operator).await
     }
 
-    /// Erases the stored answer or failure of a token that **has ended**. The work happened, and
-    /// its result is not kept.
+    /// Erases the stored answer or failure of a token that **has ended**.
     ///
     /// The key stays used, for the retention that the token was begun with: no later caller does
     /// the work. A later begin gets [`Begun::Completed`](crate::Begun::Completed) or
@@ -123,7 +122,7 @@ impl Locker {
     /// an answer and of a cause are erased, too. Audit records of an earlier token under the same
     /// key, which expired before this token was begun, are not read.
     ///
-    /// If the token has changed since it was read, nothing is written and the result is
+    /// If the token has changed since it was read, the token stays as it is and the result is
     /// [`Intervened::Changed`]. [`Intervened::NotPossible`]: the token is in progress, held or
     /// released, or its result was erased before.
     ///
@@ -135,8 +134,9 @@ impl Locker {
     /// # Cost
     ///
     /// As [`resolve`](Self::resolve); 2 write units for each KB of an answer in a separate item. If
-    /// an operator acted on the token before: 1 request for each 100 acts since the token was
-    /// begun, and 1 read and 2 write units for each act on this token.
+    /// an operator acted on the token before: at least 1 request for each shard, 1 request for each
+    /// 100 acts on any token since the first use of the key, and 1 read and 2 write units for each
+    /// act on this token.
     ///
     /// # Crash window
     ///
@@ -312,8 +312,9 @@ impl Locker {
         }
         // Another version of the key does not remember when the first version was used.
         let since = if record.key_use.version > 1 { DateTime::UNIX_EPOCH } else { record.key_since() };
-        // The clock of the operator may be slow.
-        let since = time::before(since.min(record.created), self.session().skew());
+        // The clock of an operator may be slow, so that the last act has an earlier time.
+        let first = last.map_or(record.created, |last| record.created.min(last.at));
+        let since = time::before(since.min(first), self.session().skew());
         let mut list = self.audit(since).limit(usize::MAX);
         let mut acts = Vec::new();
         loop {
@@ -426,6 +427,12 @@ impl Session {
             Write::Close { ttl, .. } => *ttl,
             // It is deleted.
             Write::Redact { .. } => None,
+            // No audit record refers to the former answer: each refers to what an operator found or
+            // gave, and this one to what it gives.
+            Write::Resolve { .. } if record.intervention.is_none() => {
+                self.drop_former(record).await;
+                None
+            }
             // The former answer lives as long as the audit record, which refers to it.
             _ => audit_ttl,
         };

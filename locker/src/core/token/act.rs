@@ -22,7 +22,7 @@ pub(crate) enum TokenAct {
         /// The provider receives another key.
         new_key: bool,
     },
-    /// The result is erased: the work happened, and its result is not kept.
+    /// The result is erased, and the state stays.
     Redact,
 }
 

@@ -318,8 +318,7 @@ impl Record {
             && matches!(self.resolution, Some(Resolution::Resolved | Resolution::Corrected))
     }
 
-    /// Whether an operator erased the answer or the failure: the work happened, and its result is
-    /// not kept.
+    /// Whether an operator erased the answer or the failure.
     #[must_use]
     pub const fn is_redacted(&self) -> bool {
         matches!(self.body, Some(Body::Redacted))

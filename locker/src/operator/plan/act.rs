@@ -169,8 +169,7 @@ impl Act {
         Self::of(Verb::Note)
     }
 
-    /// Erases the results of tokens and workflows that ended: the work happened, and its result is
-    /// not kept.
+    /// Erases the results of tokens and workflows that ended.
     #[must_use]
     pub const fn redact() -> Self {
         Self::of(Verb::Redact)

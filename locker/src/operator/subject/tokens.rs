@@ -256,7 +256,7 @@ fn effect(act: TokenAct, record: &Record) -> String {
         }
         TokenAct::Close => "the stored failure is the answer: every later caller gets it".to_owned(),
         TokenAct::Redact => {
-            "its result is erased for ever: later callers learn that the work happened and its result is not kept, and \
+            "its result is erased for ever: later callers learn that the work has ended and its result is not kept, and \
              the work is not done again"
                 .to_owned()
         }

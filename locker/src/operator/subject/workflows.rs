@@ -12,11 +12,12 @@ use crate::core::token::work::Work;
 use crate::core::workflow::header::State;
 use crate::core::workflow::step::{StepKind, StepState};
 use crate::error::Error;
-use crate::operator::lists::{Lists, Reading};
+use crate::operator::lists::{Lists, Reading, fits};
 use crate::operator::part::{Choice, Verb};
 use crate::operator::rule::{About, ERASED, Meaning, Refusal, Scope, Unless};
 use crate::operator::timeline::{Happening, TimelineEvent};
-use crate::operator::{Act, IndexEntry, Match, Need};
+use crate::operator::{Act, Filter, IndexEntry, Match, Need};
+use crate::session::listing::{Cursor, ListBuilder};
 use crate::session::{Intervened, Operator};
 use crate::workflow::{
     Compensated, EventState, LateEvent, NewEvent, StepView, Summary, View, WorkflowAct, Workflows, is_event,
@@ -31,6 +32,10 @@ pub(in crate::operator) async fn read(
 ) -> Result<(), Error> {
     let now = workflows.context().now();
     for list in asked.workflows.iter().copied() {
+        if reading.filter.is_some_and(Filter::is_for_results) {
+            read_results(workflows, reading, now, &mut take).await?;
+            continue;
+        }
         let mut listed = workflows.list(list);
         if let (List::Unfinished, Some(time)) = (list, asked.unfinished_due_for) {
             listed = listed.due_for(time);
@@ -41,6 +46,63 @@ pub(in crate::operator) async fn read(
         reading.matches(late_events(workflows.context()), now, listed_event, &mut take).await?;
     }
     Ok(())
+}
+
+/// Reads the workflows that have ended with data to erase. The list has no time of their begin, and
+/// does not show whether the data was erased before. So each header is read.
+async fn read_results(
+    workflows: &Workflows,
+    reading: &mut Reading<'_>,
+    now: DateTime<Utc>,
+    mut take: impl FnMut(Match),
+) -> Result<(), Error> {
+    let context = workflows.context();
+    let list = reading.deadline.into_iter().fold(workflows.list(List::Finished), ListBuilder::deadline);
+    let (filter, at_any_time) = (reading.filter, reading.filter.map(Filter::at_any_time));
+    let mut from = None::<Cursor>;
+    loop {
+        let page = from.take().into_iter().fold(list.clone(), ListBuilder::from).fetch().await;
+        let Some(page) = reading.value(page)? else { return Ok(()) };
+        reading.rows_read += page.rows_read;
+        for listed in page.items {
+            let unread = listed_workflow(listed.clone(), List::Finished, now);
+            if !fits(at_any_time.as_ref(), &unread, now) {
+                continue;
+            }
+            let read = context.store().read_header(&listed.workflow, context.until(reading.deadline)).await;
+            let found = match read {
+                // The plan names the reason why it cannot be read.
+                Err(Error::Record { .. }) => Some(unread),
+                read => {
+                    let Some(header) = reading.value(read)? else { return Ok(()) };
+                    let header = header.filter(|header| header.may_redact());
+                    header.map(|header| listed_result(listed, header.created, now))
+                }
+            };
+            let fitting = found.filter(|it| fits(filter, it, now));
+            if !reading.keep(fitting, &mut take) {
+                return Ok(());
+            }
+        }
+        let is_last = page.next.is_none() || page.stopped_by.is_some();
+        reading.finished &= page.stopped_by.is_none();
+        reading.stopped_by = page.stopped_by;
+        if is_last {
+            return Ok(());
+        }
+        from = page.next;
+    }
+}
+
+/// A workflow with data to erase, in the form of a list.
+fn listed_result(workflow: Summary, begun: DateTime<Utc>, now: DateTime<Utc>) -> Match {
+    Match { since: Some(begun), ..listed_workflow(workflow, List::Finished, now) }
+}
+
+/// A workflow as it was read, if it has data to erase.
+pub(in crate::operator) fn with_result(view: &View, now: DateTime<Utc>) -> Option<Match> {
+    let has_result = view.header.may_redact();
+    has_result.then(|| listed_result(Summary::of_view(view), view.created(), now))
 }
 
 fn listed_event(late: LateEvent) -> Match {
@@ -219,6 +281,9 @@ fn refused(view: &View, act: &Act) -> String {
             "it is not in quarantine, and only a workflow in quarantine can be closed".to_owned()
         }
         _ if act.verb == Verb::Redact && view.is_redacted() => ERASED.to_owned(),
+        _ if act.verb == Verb::Redact && view.state().is_kept() => {
+            "it has no input and no result to erase".to_owned()
+        }
         _ if act.verb == Verb::Redact => {
             format!(
                 "it is {}, and only a workflow that has ended has a result to erase",
@@ -241,8 +306,12 @@ fn effect(view: &View, act: &Act) -> String {
             Verb::Retry if compensates => "its cause is gone: a completer continues to compensate it",
             Verb::Retry => "its cause is gone: a completer drives it again",
             Verb::Close => "it was repaired by hand: it ends as it is, and nothing more is done or undone",
+            Verb::Redact if view.state() == State::Continued => {
+                "its input is erased for ever; the later versions of its key keep their inputs and the result: redact each \
+                 of them by --key-version; results of steps, events and messages stay"
+            }
             Verb::Redact => {
-                "its input and its result are erased for ever: later callers learn that it happened and its result is not \
+                "its input and its result are erased for ever: later callers learn that it has ended and its result is not \
                  kept; results of steps, events and messages stay"
             }
             _ if view.steps().iter().any(StepView::is_pivot) => {

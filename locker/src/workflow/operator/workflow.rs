@@ -166,12 +166,12 @@ impl Workflows {
         self.intervene(seen, WorkflowAct::Close, operator).await
     }
 
-    /// Erases the input and the answer or the failure of a workflow that **has ended**. What it did
-    /// happened, and its result is not kept.
+    /// Erases the input and the answer or the failure of a workflow that **has ended**.
     ///
     /// The key stays used, for the retention of the workflow. A later caller gets
-    /// [`AnswerError::Redacted`](crate::AnswerError::Redacted). The results of its steps, its
-    /// events and its messages stay until the workflow is deleted.
+    /// [`AnswerError::Redacted`](crate::AnswerError::Redacted), except for the answer `null`, which
+    /// has no data. The results of its steps, its events and its messages stay until the workflow
+    /// is deleted. If the workflow continued as new versions, redact each version.
     ///
     /// # Errors
     ///

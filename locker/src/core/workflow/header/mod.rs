@@ -172,6 +172,12 @@ impl HeaderData {
     pub(crate) const fn is_redacted(&self) -> bool {
         matches!(self.input, Some(Body::Redacted)) || matches!(self.result, Some(Body::Redacted))
     }
+
+    /// Returns whether the workflow has ended with data that a redact erases.
+    pub(crate) fn may_redact(&self) -> bool {
+        let has_data = self.input.is_some() || self.result.is_some();
+        self.state.is_kept() && has_data && !self.is_redacted()
+    }
 }
 
 impl Deref for Header {

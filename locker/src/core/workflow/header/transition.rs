@@ -409,8 +409,7 @@ impl HeaderData {
 
     /// The state, the fingerprint and the retention stay.
     fn redact(&mut self, by: &Intervention) -> Result<(), HeaderRefusal> {
-        let has_data = self.input.is_some() || self.result.is_some();
-        if !self.state.is_kept() || !has_data || self.is_redacted() {
+        if !self.may_redact() {
             return Err(HeaderRefusal::NotPossible);
         }
         for body in [&mut self.input, &mut self.result] {

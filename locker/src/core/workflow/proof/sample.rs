@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use crate::core::answer::Encoded;
+use crate::core::answer::{Body, Codec, Encoded};
 use crate::core::private::Private;
 use crate::core::retention::Retention;
 use crate::core::token::record::Intervention;
@@ -48,7 +48,7 @@ pub(super) fn workflow(owner: Option<&str>, id: &str) -> Header {
         owner: owner.map(str::to_owned),
         not_before: None,
         fingerprint: None,
-        input: None,
+        input: Some(Body::Beside { codec: Codec::Json, id: "input".to_owned(), bytes: 1 }),
         expected: EXPECTED,
         retention: Retention::For(Duration::from_secs(3600)),
         within: None,
