@@ -173,12 +173,12 @@ pub trait Subject {
         async {}
     }
 
-    /// Cancels as an operator. Called only if `CANCELS` is set. The default panics, so that the
-    /// plays fail.
+    /// Cancels as an operator. Called if `CANCELS` is set, or if a plan contains `cancel`. The
+    /// default panics, so that the plays fail.
     #[allow(clippy::panic, reason = "it is for tests")]
     fn cancel(&self, world: &World) -> impl Future<Output = ()> {
         let _ = world;
-        async { panic!("`CANCELS` is set: implement `Subject::cancel`, which cancels as an operator") }
+        async { panic!("a plan cancels: implement `Subject::cancel`, which cancels as an operator") }
     }
 
     /// Whether plays include an operator who [cancels](Self::cancel).
@@ -188,7 +188,7 @@ pub trait Subject {
     /// failure, after which your check has to expect that nothing was done.
     const DECLINES: bool = false;
 
-    /// Returns the errors at the end, after four days without faults. Compare the records with the
+    /// Returns the errors at the end, four days after the answer. Compare the records with the
     /// answer. Read the tables with `world.dynamodb()`. There are no faults here.
     fn check(&self, world: &World, answer: Option<&str>) -> impl Future<Output = Vec<String>>;
 }
@@ -259,7 +259,7 @@ impl<S: Subject> Sweep<S> {
     pub fn run(&self) -> Swept {
         if let Some(text) = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty()) {
             let plan: Plan = text.parse().unwrap_or_else(|error| panic!("{VARIABLE}: {error}"));
-            let Played { mut wrong, trace, sent, .. } = play(self, &plan);
+            let Played { mut wrong, trace, sent, .. } = self.play(&plan);
             println!("plan {plan}\n    {}", trace.join("\n    "));
             let unreached = plan.unreached(sent);
             if unreached != Plan::default() {
@@ -271,13 +271,9 @@ impl<S: Subject> Sweep<S> {
             let found = if wrong.is_empty() { Vec::new() } else { vec![Found { plan, wrong, trace }] };
             return Swept { plans: 1, found };
         }
-        let well = play(self, &Plan::default());
-        let wrong = match well.proves_nothing() {
-            Some(nothing) => vec![nothing.to_owned()],
-            None => well.wrong,
-        };
-        if !wrong.is_empty() {
-            let it = Found { plan: Plan::default(), wrong, trace: well.trace };
+        let well = self.play(&Plan::default());
+        if !well.wrong.is_empty() {
+            let it = Found { plan: Plan::default(), wrong: well.wrong, trace: well.trace };
             return Swept { plans: 1, found: vec![it] };
         }
         let places = &well.places;
@@ -307,7 +303,7 @@ impl<S: Subject> Sweep<S> {
             for _ in 0..std::thread::available_parallelism().map_or(1, std::num::NonZero::get) {
                 scope.spawn(|| {
                     while let Some(plan) = next() {
-                        let played = play(self, &plan);
+                        let played = self.play(&plan);
                         played_plans.fetch_add(1, Ordering::Relaxed);
                         if !played.wrong.is_empty() {
                             if self.stops {
@@ -325,10 +321,19 @@ impl<S: Subject> Sweep<S> {
         Swept { plans: played_plans.into_inner(), found }
     }
 
+    /// Plays a plan. A play without faults is wrong if it proves nothing.
+    fn play(&self, plan: &Plan) -> Played {
+        let mut played = play(self, plan);
+        if *plan == Plan::default() {
+            played.wrong.extend(played.proves_nothing().map(str::to_owned));
+        }
+        played
+    }
+
     /// Removes each fault that is not necessary for the failure.
     fn shrink(&self, found: &mut Found) {
         let without = |plan: Plan| {
-            let Played { wrong, trace, .. } = play(self, &plan);
+            let Played { wrong, trace, .. } = self.play(&plan);
             (!wrong.is_empty()).then_some(Found { plan, wrong, trace })
         };
         loop {
