@@ -199,7 +199,7 @@ async fn a_table_that_is_not_right_says_what_to_change() {
     assert_eq!(
         refusal(locker.token("a")).await,
         format!(
-            "could not begin: the table {} has other keys; pass the name of the right table, or run `locker table check` to see what to change",
+            "could not begin: the table {} has another primary key; pass the name of the right table, or create a new table with `locker table create`",
             named("id")
         )
     );

@@ -164,7 +164,7 @@
 //! - `operator`: [`operator`], the console over tokens, workflows and messages.
 //! - `http`: [`http`], a tower layer that handles `Idempotency-Key` with lock tokens.
 //! - `axum` (implies `http`): the full path of nested routes, and 404 where no route matched.
-//! - `lambda`: [`lambda`], deadlines, the scheduled functions and batches of SQS.
+//! - `lambda`: [`lambda`], deadlines and the scheduled functions; with `messages`, batches of SQS.
 //! - `sqs`, `sns`, `eventbridge`, `s3` (each implies `messages`): [`aws`], targets and large
 //!   bodies.
 //!

@@ -61,8 +61,9 @@ pub struct Settings {
     /// closed for requests from before this time: their keys are held for an operator, and callers
     /// receive [`Begun::Restored`](crate::Begun::Restored). A request has the time that
     /// [`requested_at`](crate::BeginBuilder::requested_at) passes; a request without a time is from
-    /// before this time. Set the same time in each process that uses the table. A time in the
-    /// future is refused. Remove it when no caller retries an older request.
+    /// before this time. Set the same time in each process that uses the table. A time that is more
+    /// than `max_clock_skew` in the future is refused. Remove the setting when no caller retries an
+    /// older request.
     pub restored: Option<DateTime<Utc>>,
     /// Ask DynamoDB what each request consumed, and record it in the metrics
     /// [`consumedWriteUnits`](crate::metrics) and [`consumedReadUnits`](crate::metrics). Default:

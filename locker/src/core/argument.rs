@@ -27,7 +27,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 #[error(transparent)]
 pub struct InvalidArgument(Refused);
 
-/// The text of the error, because a `main` that returns an error prints it with `Debug`.
+/// Shows the text of the error. A `main` that returns an error prints it with `Debug`.
 impl fmt::Debug for InvalidArgument {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "InvalidArgument({self})")

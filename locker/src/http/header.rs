@@ -25,7 +25,7 @@ pub(super) enum InvalidHeader {
     #[error("the Idempotency-Key has more than {MAX_HEADER_BYTES} bytes; send a shorter one, such as a UUID")]
     TooLong,
     /// The header starts with a quote, but is not exactly one quoted string.
-    #[error("the Idempotency-Key is not one quoted string; send it without quotes")]
+    #[error("the Idempotency-Key is not one quoted string; send it without quotes and spaces")]
     Quotes,
     /// The key has a character that is not allowed.
     #[error(

@@ -86,7 +86,7 @@ impl Failure {
                 format!("DynamoDB rejected an expression: {said}; correct the expressions of your own writes")
             }
             Some("ValidationException") if is_about_keys(&said) => {
-                format!("the table {table} has other keys; pass the name of the right table, or run `{command} check` to see what to change")
+                format!("the table {table} has another primary key; pass the name of the right table, or create a new table with `{command} create`")
             }
             Some("ValidationException") => {
                 format!("DynamoDB rejected the request as invalid; run `{command} check` to compare the table {table} with the required layout")
@@ -104,7 +104,7 @@ impl Failure {
     }
 }
 
-/// Whether the key attributes of a table are different, such as those of a table of workflows.
+/// Returns whether DynamoDB refused the primary key, such as that of a table of workflows.
 fn is_about_keys(said: &str) -> bool {
     ["Missing the key", "key element does not match", "Type mismatch for key"]
         .iter()

@@ -80,7 +80,8 @@ pub(super) fn other_request(key: &str, record: &Record, is_text: bool) -> Exit {
     let what = if is_text { "--fingerprint" } else { "command line" };
     let said = format!(
         "{key} was used {since} by {by} for another request: the {what} differs, and nothing was run; \
-         give the {what} of the first call, or --no-fingerprint if it is the same work"
+         give the {what} of the first call; for other work, use another key; if it is the same work, \
+         add --no-fingerprint"
     );
     Exit::say(Exit::OTHER_REQUEST, said)
 }
