@@ -187,7 +187,7 @@ def play(account, binary, command, table, workflows, policy):
         redact = ("plan", "redact", "--prefix", "people/", "--reason", "a request to erase data", *tokens)
         viewer.denied(*redact)
         operator.runs(*redact, "--seen", dry_run(operator, *redact))
-        assert "happened, not kept" in viewer.runs("show", key, *tokens).stdout
+        assert "not kept: an operator erased it" in viewer.runs("show", key, *tokens).stdout
         item = {"lockToken": {"S": key}}
         viewer.cannot("put_item", table, Item=item)
         viewer.cannot("delete_item", table, Key=item)
