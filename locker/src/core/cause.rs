@@ -9,8 +9,8 @@ const LONGEST: usize = 200;
 /// A cause as it is stored and logged: on one line, without control characters, and cut.
 pub(crate) fn shortened(cause: &str) -> String {
     let mut short = String::with_capacity(cause.len().min(LONGEST));
-    for (number, word) in cause.split(|c: char| c.is_whitespace() || c.is_control()).enumerate() {
-        if number > 0 && !word.is_empty() && !short.is_empty() {
+    for word in cause.split(|c: char| c.is_whitespace() || c.is_control()) {
+        if !word.is_empty() && !short.is_empty() {
             short.push(' ');
         }
         short.push_str(word);

@@ -86,6 +86,7 @@ mod tests {
     #[test]
     fn every_shard_is_listed_and_known() {
         assert_eq!(all(IN_PROGRESS, 3), ["inProgress", "inProgress_0", "inProgress_1", "inProgress_2"]);
+        assert_eq!(all_of([ERROR, AUDIT], 2), ["error", "error_0", "error_1", "audit", "audit_0", "audit_1"]);
         for token in 0..200 {
             let status = status(IN_PROGRESS, &token.to_string(), 3);
             assert!(all(IN_PROGRESS, 3).contains(&status));
