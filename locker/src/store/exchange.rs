@@ -105,10 +105,16 @@ impl Failure {
 }
 
 /// Returns whether DynamoDB refused the primary key, such as that of a table of workflows.
+/// The last text is that of DynamoDB Local.
 fn is_about_keys(said: &str) -> bool {
-    ["Missing the key", "key element does not match", "Type mismatch for key"]
-        .iter()
-        .any(|part| said.contains(part))
+    [
+        "Missing the key",
+        "key element does not match",
+        "Type mismatch for key",
+        "required keys was not given a value",
+    ]
+    .iter()
+    .any(|part| said.contains(part))
 }
 
 /// Returns the class of an error of the SDK: whether its request may have been applied.
