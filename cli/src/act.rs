@@ -35,18 +35,22 @@ pub(crate) enum Called {
 }
 
 /// The protocol of an act on one record: without the id that the operator `saw`, a dry run.
+///
+/// `only_dry_run`: the revision that `locker show` prints is not accepted. It never is for a
+/// `redact`.
 pub(crate) async fn call(
     console: &Console,
     (part, act): (&Part, &Act),
     operator: &Operator,
     saw: Option<&str>,
+    only_dry_run: bool,
 ) -> Result<Called, Error> {
     let meaning = match console.check(part, act) {
         Ok(meaning) => meaning,
         Err(refusal) => return Ok(Called::Refused(refusal)),
     };
     let id = act.id(&part.revision(), operator);
-    match saw.map(|saw| compare(saw, &id, act.verb == Verb::Redact)) {
+    match saw.map(|saw| compare(saw, &id, only_dry_run || act.verb == Verb::Redact)) {
         None => Ok(Called::DryRun { meaning, id }),
         Some(Err(differs)) => Ok(Called::Differs(differs)),
         Some(Ok(())) => Ok(Called::Ran { meaning, intervened: console.act(part, act, operator).await? }),
@@ -62,7 +66,7 @@ impl One<'_> {
     /// [`Exit::CHANGED`] if the record is not as it was seen.
     pub(crate) async fn act(&self, part: &Part, act: &Act) -> Result<Acted, Exit> {
         let console = self.connection.console().await?;
-        match call(&console, (part, act), self.operator, self.seen.id()).await? {
+        match call(&console, (part, act), self.operator, self.seen.id(), false).await? {
             Called::DryRun { meaning, id } => {
                 Ok(Acted::DryRun(self.dry_run(act, &meaning.effect, &meaning.unknown, &id)))
             }

@@ -22,12 +22,12 @@ pub(crate) enum Differs {
     Act,
 }
 
-/// Compares the id that an operator saw with the id of a dry run now. `is_dry_run`: only the id of
-/// a dry run is accepted, because `locker show` does not print the effect of the act.
-pub(crate) fn compare(seen: &str, now: &str, is_dry_run: bool) -> Result<(), Differs> {
+/// Compares the id that an operator saw with the id of a dry run now. `only_dry_run`: the revision
+/// of `locker show` is not accepted, because `locker show` does not print the effect of the act.
+pub(crate) fn compare(seen: &str, now: &str, only_dry_run: bool) -> Result<(), Differs> {
     let (revision, act) = now.split_once('.').unwrap_or((now, ""));
     // `locker show` prints the revision alone, because it has no arguments of an act.
-    let of_show = if is_dry_run { "" } else { act };
+    let of_show = if only_dry_run { "" } else { act };
     match seen.split_once('.').unwrap_or((seen, of_show)) {
         (of, _) if of != revision => Err(Differs::Record),
         (_, of) if of != act => Err(Differs::Act),

@@ -230,13 +230,9 @@ pub(in crate::console) async fn act(visit: &Visit<'_>) -> Result<Page, Exit> {
         Err(error) => return again(locker::Error::from(error).into()),
     };
     let seen = given(asked, "seen");
-    if seen.is_some_and(|seen| !seen.contains('.')) {
-        // A command accepts the revision that `locker show` prints. A page has a dry run first.
-        return Ok(differing(&work, Differs::Act));
-    }
     // Ctrl-C waits for it.
     let _writing = seen.map(|_| desk.runs.writing()).transpose()?;
-    let called = call(&console, (&part, &act), &operator, seen).await;
+    let called = call(&console, (&part, &act), &operator, seen, true).await;
     match called.map_err(Exit::from) {
         Err(exit) if exit.code() == Exit::UNKNOWN => Ok(unknown(&work, &exit)),
         Err(exit) => Ok(failed(&work, &exit)),
