@@ -32,11 +32,12 @@ pub(crate) const fn workflow_requests(shape: Shape) -> f64 {
     }
 }
 
-/// The allocations of a whole workflow in excess of the bare SDK sending the same requests.
+/// The allocations of a whole workflow in excess of the bare SDK sending the same requests. From run
+/// to run, those of the SDK differ by up to 6, with the order of its hash tables.
 pub(crate) const fn workflow_allocations(shape: Shape) -> f64 {
     match shape {
-        Shape::Step => 175.0,
-        Shape::Once => 230.0,
+        Shape::Step => 180.0,
+        Shape::Once => 235.0,
         Shape::Replay => 70.0,
     }
 }
