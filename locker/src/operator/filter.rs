@@ -294,7 +294,7 @@ impl Filter {
         self.with_result
     }
 
-    /// The text with which the key of a token has to begin, as far as the filter says it.
+    /// The first part of each key that the filter selects. `None`: the filter does not decide it.
     pub(super) fn begin_of_key(&self) -> Option<String> {
         let of_tenant = || key::of_tenant(self.tenant.as_ref()?).ok();
         self.key.clone().or_else(|| self.prefix.clone()).or_else(of_tenant)
@@ -517,7 +517,7 @@ impl fmt::Display for Filter {
 mod tests {
     use super::*;
 
-    /// What has one need is in one list, and no other list is read.
+    /// Work with a need is in one list, so no other list is read.
     #[test]
     fn need_reads_only_its_lists() {
         for (need, lists) in [

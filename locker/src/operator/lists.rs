@@ -29,7 +29,7 @@ pub(super) struct Lists {
     pub(super) workflows: Vec<List>,
     /// Read only the unfinished workflows that have been due for this long.
     pub(super) unfinished_due_for: Option<Duration>,
-    /// Late events that nobody has handled.
+    /// Late events that are not handled.
     pub(super) late_events: bool,
     pub(super) messages: Vec<MessageState>,
     /// Read the last run of each scheduled function of the tables.
@@ -83,7 +83,7 @@ impl Default for Reading<'_> {
 }
 
 impl Reading<'_> {
-    /// Passes on items, as far as the limit allows. Returns whether it passed on all.
+    /// Passes on items up to the limit. Returns whether it passed on all.
     pub(super) fn keep<M>(&mut self, items: impl IntoIterator<Item = M>, mut take: impl FnMut(M)) -> bool {
         for it in items {
             if self.kept >= self.most {
@@ -124,7 +124,7 @@ impl Reading<'_> {
         self.list(list, fitting, take).await
     }
 
-    /// Reads one list to its end, or as far as the bounds allow.
+    /// Reads one list to its end, or to one of the bounds.
     pub(super) async fn list<T: Listed, M>(
         &mut self,
         list: ListBuilder<T>,

@@ -106,8 +106,8 @@ impl Act {
     /// Cancels workflows: compensates their steps and ends them.
     ///
     /// Same as [`compensate`](Self::compensate), but also for a workflow that has progressed since
-    /// the plan was made: its driver reads it before the next step. A workflow that has ended
-    /// meanwhile, or was started again, is not changed.
+    /// the plan was made: its driver reads it before the next step. A workflow that ended or was
+    /// started again after the plan was made is not changed.
     #[must_use]
     pub const fn cancel() -> Self {
         Self::of(Verb::Cancel)
@@ -132,7 +132,7 @@ impl Act {
 
     /// Sets the id by which the sender knows the event of a [signal](Self::signal).
     ///
-    /// If the sender sends the event, too, it is not a second event.
+    /// The same event with this id from the sender is then not a second event.
     #[must_use]
     pub fn event_id(mut self, id: impl Into<String>) -> Self {
         self.event_id = Some(id.into());

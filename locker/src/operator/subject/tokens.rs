@@ -24,7 +24,7 @@ pub(in crate::operator) enum TokenList {
     Overdue,
     InProgress,
     Held,
-    /// Those that have ended and whose result is kept. No index contains them.
+    /// Ended tokens whose result is kept. No index contains them.
     WithResult,
 }
 
@@ -321,7 +321,7 @@ pub(in crate::operator) fn events(record: &Record, now: DateTime<Utc>) -> Vec<Ti
             TokenState::Failed => Happening::Failed,
             _ => Happening::Completed,
         };
-        // An operator's answer is in the audit. What an operator closed is a failure of its owner.
+        // The audit has an operator's answer. A failure that an operator closed is its owner's.
         match record.resolution() {
             None | Some(Resolution::Closed) => {
                 events.push(event(at, what).by(record.locked_by()).because(record.cause()));
