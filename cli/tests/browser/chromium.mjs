@@ -304,7 +304,9 @@ export class Tab {
     await next;
   }
 
+  // A picture, if `BROWSER_PICTURES=yes` asks for pictures.
   async shot(name) {
+    if (process.env.BROWSER_PICTURES !== "yes") return;
     await this.page.screenshot({ path: join(SHOTS, name + ".png"), fullPage: true });
   }
 }

@@ -1,5 +1,5 @@
 // Every page with a script and without, light and dark, wide and on a phone: in modes that have each
-// pair of these, and three pages in all eight. Their pictures are in `target/browser/shots`.
+// pair of these, and three pages in all eight.
 
 import { strict as assert } from "node:assert";
 import { Session, main } from "./chromium.mjs";
