@@ -148,6 +148,7 @@ impl Once {
             Err(RunError::Mismatch(record)) => {
                 Err(said::other_request(key, &record, self.fingerprint.is_some()))
             }
+            Err(RunError::Restored(_)) => Err(said::restored(key)),
             Err(RunError::Locker(error)) => Err(error.into()),
             Err(error) => Err(Exit::say(Exit::FAILED, error.to_string())),
         };

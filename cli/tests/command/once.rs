@@ -98,6 +98,24 @@ fn a_caller_that_comes_while_it_runs_is_told_the_owner() {
 }
 
 #[test]
+fn command_that_a_restored_table_may_have_forgotten_is_held_and_says_how_to_go_on() {
+    let place = place();
+    let mut closed =
+        place.command(&["--restored", "2026-11-01", "once", "backup", "--", "sh", "-c", "echo x >> effects"]);
+    let held = Ran::of(closed.output().expect("the command runs"));
+    assert_eq!((held.code, held.text()), (5, ""), "{}", held.said);
+    assert_eq!(
+        held.said,
+        "locker: backup is held for an operator, and its command was not run: the table was restored and may have \
+         forgotten an earlier run; `locker release` it to run the command, or `locker resolve` it if it was run\n"
+    );
+    let released = place.act(&["release", "backup", "--reason", "the backup is not there"]);
+    assert_eq!(released.code, 0, "{}", released.said);
+    let ran = Ran::of(closed.output().expect("the command runs"));
+    assert_eq!((ran.code, place.lines("effects")), (0, 1), "{}", ran.said);
+}
+
+#[test]
 fn a_command_that_cannot_be_started_leaves_nothing() {
     let place = place();
     let ran = place.run(&["once", "absent", "--", "/no/such/command"]);

@@ -72,6 +72,15 @@ pub(super) fn in_progress(key: &str, holder: &Holder) -> Exit {
     Exit::say(Exit::IN_PROGRESS, said)
 }
 
+/// Returns the message for a key that is held because the table was restored.
+pub(super) fn restored(key: &str) -> Exit {
+    let said = format!(
+        "{key} is held for an operator, and its command was not run: the table was restored and may have \
+         forgotten an earlier run; `locker release` it to run the command, or `locker resolve` it if it was run"
+    );
+    Exit::say(Exit::PROBLEMS, said)
+}
+
 /// Returns the message for a key that was used for another request. `is_text`: whether
 /// `--fingerprint` identifies this request.
 pub(super) fn other_request(key: &str, record: &Record, is_text: bool) -> Exit {
