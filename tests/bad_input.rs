@@ -265,7 +265,7 @@ async fn no_message_and_no_debug_print_shows_a_key_an_answer_or_a_fingerprint() 
     let (locker, _) = bench.machine();
     let mut shown = String::new();
     let mut see = |thing: &dyn std::fmt::Debug| shown.push_str(&format!("{thing:?}\n"));
-    let token = || locker.token(("card", "4111111111111111")).fingerprint("pin 1234");
+    let token = || locker.token(("card", "4111111111111111")).fingerprint("pin of the card");
     let lock = held_by(token()).await;
     see(&lock);
     see(&lock.attempt());
@@ -288,7 +288,7 @@ async fn no_message_and_no_debug_print_shows_a_key_an_answer_or_a_fingerprint() 
         .await
         .expect("damaged");
     see(&token().begin().await);
-    for secret in ["4111111111111111", "secret answer", "1234"] {
+    for secret in ["4111111111111111", "secret answer", "pin of the card"] {
         assert!(!shown.contains(secret), "{secret} is in {shown}");
     }
 }
