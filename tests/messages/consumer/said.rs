@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use locker::inbox::{Delivery, Incoming, Received};
 use locker::{Class, Failure, Intervened};
-use locker_tests::Fate;
+use locker_tests::{Fate, SECOND};
 
 use super::{Warehouse, ada, consumer, delivery, the_dead};
 use crate::inbox::{count, packed};
@@ -111,7 +111,8 @@ async fn message_discarded_during_dead_lettering_is_not_reported_as_kept() {
 async fn message_that_may_be_processed_is_dead_as_in_doubt() {
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
-    let (machine, wire) = post.desk.machine();
+    // With pauses of milliseconds it would try thousands of times before it gives up.
+    let (machine, wire) = post.desk.machine_with(|settings, _| settings.backoff_cap = SECOND);
     let inbox = machine.inbox("rows").unwrap();
     wire.always(Fate::ReplyLost);
     let body = r#"{"specversion":"1.0","id":"7","source":"/o","type":"t","subject":"s","data":1}"#;
