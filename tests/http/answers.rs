@@ -101,7 +101,11 @@ async fn failure_of_the_work_is_reported_by_its_class() {
         let error = run(token(), &failure).await;
         let response = got(error.response()).await;
         assert_eq!(response.problem(), first);
-        assert!(!response.text().contains("the card 4711"), "the failure may be private: {}", response.text());
+        assert!(
+            !response.text().contains("the card 4711"),
+            "the failure may be private: {}",
+            response.text()
+        );
         assert_eq!(response.headers.contains_key("retry-after"), first.2);
         bench.clock.advance(SECOND);
         assert_eq!(of(&run(token(), &failure).await).await, again);
