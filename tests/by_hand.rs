@@ -164,7 +164,7 @@ async fn a_resolved_answer_keeps_the_retention_of_its_token() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_in_a_separate_item_is_deleted_or_expires_after_an_act() {
+async fn separate_failure_is_deleted_or_expires_after_an_act() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     let large: String = (0..20_000).map(|_| fastrand::alphanumeric()).collect();

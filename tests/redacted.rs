@@ -160,9 +160,9 @@ async fn copy_under_the_first_version_of_a_key_is_erased() {
     assert_eq!(traces(&bench).await, Vec::<String>::new());
 }
 
-/// The index of DynamoDB lists an item a moment after it was written.
+/// The index is eventually consistent, so it may not list the last act yet.
 #[tokio::test(start_paused = true)]
-async fn act_that_the_index_does_not_list_yet_is_waited_for() {
+async fn redact_fails_until_the_index_lists_the_last_act() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     held_by(locker.token("t")).await.hold("no reply").await.expect("held");

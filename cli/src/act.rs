@@ -36,8 +36,8 @@ pub(crate) enum Called {
 
 /// The protocol of an act on one record: without the id that the operator `saw`, a dry run.
 ///
-/// `only_dry_run`: the revision that `locker show` prints is not accepted. It never is for a
-/// `redact`.
+/// `only_dry_run`: only the id of a dry run is accepted, and not the revision that `locker show`
+/// prints. A `redact` always requires that id.
 pub(crate) async fn call(
     console: &Console,
     (part, act): (&Part, &Act),

@@ -120,8 +120,8 @@ impl Settings {
     }
 }
 
-// With a time in the future, each new request would be held, and an operator's act would open no
-// key.
+// If the time were in the future, each new request would be held, also after an operator released
+// its key.
 fn check_restored(given: Option<DateTime<Utc>>, latest: DateTime<Utc>) -> Result<(), InvalidSetting> {
     match given.filter(|given| *given > latest) {
         Some(given) => Err(InvalidSetting::Restored { given }),

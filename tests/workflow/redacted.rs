@@ -143,7 +143,7 @@ async fn plan_erases_the_results_of_ended_workflows() {
 }
 
 #[tokio::test]
-async fn plan_goes_on_behind_its_limit() {
+async fn plan_continues_after_its_limit() {
     let desk = Desk::new().await;
     let (workflows, _) = desk.machine();
     for number in 0..7 {

@@ -99,8 +99,8 @@ async fn every_act_on_every_token_has_one_answer_through_every_door() {
     assert_eq!(answers, STATES.len() * acts().len() * 3);
 }
 
-/// Plays each act on tokens in this state, and returns the number of answers. The tables are of
-/// their own: each plan reads all tokens.
+/// Plays each act on tokens in this state, and returns the number of answers. Each state has its own
+/// tables, because each plan reads all tokens.
 async fn answers_on(state: &str) -> usize {
     let desk = Desk::new().await;
     let (locker, _) = desk.bench.machine();

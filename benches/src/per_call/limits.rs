@@ -32,8 +32,8 @@ pub(crate) const fn workflow_requests(shape: Shape) -> f64 {
     }
 }
 
-/// The allocations of a whole workflow in excess of the bare SDK sending the same requests. From run
-/// to run, those of the SDK differ by up to 6, with the order of its hash tables.
+/// The allocations of a whole workflow in excess of the bare SDK sending the same requests. The
+/// allocations of the SDK vary by up to 6 between runs, because the order of its hash tables varies.
 pub(crate) const fn workflow_allocations(shape: Shape) -> f64 {
     match shape {
         Shape::Step => 180.0,

@@ -39,7 +39,7 @@ Without --seen, nothing is changed: the verb prints its effect and the id for --
 exits with 6. The result is erased from the token, from its separate item, and from the audit
 records of earlier acts on the token. It cannot be restored. The key stays used: later callers learn
 that the work has ended and its result is not kept. The key, the fingerprint and the reasons of
-operators stay. --seen takes the id of the dry run only, because an erasure is final.
+operators stay. --seen accepts only the id of the dry run, not the revision that `locker show` prints.
 
 Examples:
   locker redact report/2026-11 --reason 'request 4711 to erase data'

@@ -3,7 +3,7 @@
 
 import { strict as assert } from "node:assert";
 import { execFile } from "node:child_process";
-import { mkdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { promisify } from "node:util";
@@ -32,8 +32,6 @@ const OPTIONS = [
 // sessions of all consoles. `BROWSER_ONLY` selects tests by a part of their name.
 export async function main(tests) {
   const executablePath = process.env.BROWSER_CHROMIUM;
-  // Fails here, if ever, and not after the first page.
-  mkdirSync(SHOTS, { recursive: true });
   const browser = await chromium.launch({ executablePath, args: OPTIONS, headless: true, timeout: PATIENCE });
   const only = process.env.BROWSER_ONLY ?? "";
   const chosen = Object.entries(tests).filter(([name]) => name.includes(only));
@@ -304,7 +302,7 @@ export class Tab {
     await next;
   }
 
-  // A picture, if `BROWSER_PICTURES=yes` asks for pictures.
+  // A picture, if `BROWSER_PICTURES=yes` asks for pictures. Playwright makes the folder.
   async shot(name) {
     if (process.env.BROWSER_PICTURES !== "yes") return;
     await this.page.screenshot({ path: join(SHOTS, name + ".png"), fullPage: true });

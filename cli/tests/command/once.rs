@@ -98,7 +98,7 @@ fn a_caller_that_comes_while_it_runs_is_told_the_owner() {
 }
 
 #[test]
-fn command_that_a_restored_table_may_have_forgotten_is_held_and_says_how_to_go_on() {
+fn command_on_a_restored_table_is_held_and_runs_after_release() {
     let place = place();
     let mut closed =
         place.command(&["--restored", "2026-11-01", "once", "backup", "--", "sh", "-c", "echo x >> effects"]);
@@ -107,7 +107,7 @@ fn command_that_a_restored_table_may_have_forgotten_is_held_and_says_how_to_go_o
     assert_eq!(
         held.said,
         "locker: backup is held for an operator, and its command was not run: the table was restored and may have \
-         forgotten an earlier run; `locker release` it to run the command, or `locker resolve` it if it was run\n"
+         forgotten an earlier run; use `locker resolve` if it ran before, or `locker release` to run it now\n"
     );
     let released = place.act(&["release", "backup", "--reason", "the backup is not there"]);
     assert_eq!(released.code, 0, "{}", released.said);

@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_that_main_returns_says_what_to_do() {
+    fn error_that_main_returns_contains_its_text() {
         let refused = InvalidArgument::from(InvalidSetting::Attempts);
         assert_eq!(format!("{refused:?}"), "InvalidArgument(attempts must be at least 1, got 0)");
     }

@@ -247,9 +247,9 @@ impl Filter {
     /// begun.
     ///
     /// **No index contains such tokens, so the whole table of tokens is read:** half a read unit
-    /// for each 4 KB of the table, with the permission `dynamodb:Scan`. Of workflows, the list of
-    /// the finished ones is read, and each workflow that fits: 1 strongly consistent read. The list
-    /// has no workflow that is kept forever. The other reads are eventually consistent, so work
+    /// for each 4 KB of the table, with the permission `dynamodb:Scan`. For workflows, Locker reads
+    /// the list of finished workflows. Each workflow that fits costs 1 more strongly consistent
+    /// read. The list has no workflow that is kept forever. The other reads are eventually consistent, so work
     /// that ended within the last seconds may be missing.
     pub const fn with_result(mut self) -> Self {
         self.with_result = true;

@@ -427,8 +427,8 @@ impl Session {
             Write::Close { ttl, .. } => *ttl,
             // It is deleted.
             Write::Redact { .. } => None,
-            // No audit record refers to the former answer: each refers to what an operator found or
-            // gave, and this one to what it gives.
+            // No operator acted before, so no audit record refers to the former answer. The record
+            // of this act refers to the new answer.
             Write::Resolve { .. } if record.intervention.is_none() => {
                 self.drop_former(record).await;
                 None

@@ -103,8 +103,8 @@ pub enum RunError<E> {
     /// Another caller is working, or died while working. Ask again after [`Holder::retry_after`],
     /// or use [`wait_for`](BeginBuilder::wait_for).
     InProgress(Holder),
-    /// The key was used for a different request, which may have been processed. This call did not
-    /// do the work. Send the first request unchanged, or the different request with a new key.
+    /// The key was used for another request, which may have been processed. This call did not do
+    /// the work. Send that request unchanged, or send this request with a new key.
     Mismatch(Box<Record>),
     /// The table was restored, and may have forgotten that the work was done. This call did not do
     /// the work. The key is held for an operator; see [`Begun::Restored`].
@@ -127,7 +127,7 @@ impl<E> fmt::Display for RunError<E> {
                 write!(f, "the work is in progress: try again in {} s", holder.retry_after().as_secs())
             }
             Self::Mismatch(_) => f.write_str(
-                "the key was used for a different request, which may have been processed; send the first request unchanged, or a different request with a new key",
+                "the key was used for another request, which may have been processed; send that request unchanged, or this request with a new key",
             ),
             Self::Restored(_) => {
                 f.write_str("the table was restored and may have forgotten this work; an operator decides")

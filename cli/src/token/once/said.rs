@@ -76,7 +76,7 @@ pub(super) fn in_progress(key: &str, holder: &Holder) -> Exit {
 pub(super) fn restored(key: &str) -> Exit {
     let said = format!(
         "{key} is held for an operator, and its command was not run: the table was restored and may have \
-         forgotten an earlier run; `locker release` it to run the command, or `locker resolve` it if it was run"
+         forgotten an earlier run; use `locker resolve` if it ran before, or `locker release` to run it now"
     );
     Exit::say(Exit::PROBLEMS, said)
 }

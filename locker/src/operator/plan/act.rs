@@ -132,7 +132,7 @@ impl Act {
 
     /// Sets the id by which the sender knows the event of a [signal](Self::signal).
     ///
-    /// The same event with this id from the sender is then not a second event.
+    /// If the sender also sends an event with this id, the two count as one event.
     #[must_use]
     pub fn event_id(mut self, id: impl Into<String>) -> Self {
         self.event_id = Some(id.into());

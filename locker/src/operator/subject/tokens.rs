@@ -321,7 +321,8 @@ pub(in crate::operator) fn events(record: &Record, now: DateTime<Utc>) -> Vec<Ti
             TokenState::Failed => Happening::Failed,
             _ => Happening::Completed,
         };
-        // The audit has an operator's answer. A failure that an operator closed is its owner's.
+        // The audit contains an operator's answer. A failure that an operator closed was reported
+        // by the owner of the token.
         match record.resolution() {
             None | Some(Resolution::Closed) => {
                 events.push(event(at, what).by(record.locked_by()).because(record.cause()));

@@ -307,8 +307,8 @@ fn effect(view: &View, act: &Act) -> String {
             Verb::Retry => "its cause is gone: a completer drives it again",
             Verb::Close => "it was repaired by hand: it ends as it is, and nothing more is done or undone",
             Verb::Redact if view.state() == State::Continued => {
-                "its input is erased for ever; the later versions of its key keep their inputs and the result: redact each \
-                 of them by --key-version; results of steps, events and messages stay"
+                "its input is erased for ever; later versions of its key keep their data: redact each version with \
+                 --key-version; results of steps, events and messages stay"
             }
             Verb::Redact => {
                 "its input and its result are erased for ever: later callers learn that it has ended and its result is not \
