@@ -1,15 +1,17 @@
-//! An erased result: the work happened and is not done again, and no item of the table contains the
-//! result.
+//! An erased result: the work has ended and is not done again, and no item of the table contains
+//! the result.
 
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use locker::operator::{Act, ApplyOptions, Console, Filter, Plan};
+use locker::message::MessageState;
+use locker::operator::{Act, ApplyOptions, Console, Filter, Need, Plan};
+use locker::workflow::List;
 use locker::{
-    AnswerError, Begun, Clock as _, Error, Failure, Form, Intervened, Locker, Resolution, RunError,
+    AnswerError, Begun, Class, Clock as _, Error, Failure, Form, Intervened, Locker, Resolution, RunError,
     TokenState,
 };
-use locker_tests::{Bench, Fate, ada, held_by, record_of};
+use locker_tests::{Bench, DAY, Fate, MINUTE, ada, held_by, record_of};
 use serde_json::json;
 
 const SECRET: &str = "4111-1111";
@@ -109,6 +111,9 @@ async fn copies_in_earlier_audit_records_are_erased() {
     let record = record_of(&locker, "again").await;
     assert_eq!(locker.release_completed(&record, &ada()).await.expect("released"), Intervened::Done);
     held_by(locker.token("again")).await.complete(SECRET).await.expect("completed");
+    let early = redact(&locker, "again").await;
+    assert!(matches!(early, Err(Error::Unavailable { .. })), "the release may not be listed yet: {early:?}");
+    bench.clock.advance(MINUTE);
     assert_eq!(redact(&locker, "again").await.expect("redacted"), Intervened::Done);
     assert_eq!(traces(&bench).await, Vec::<String>::new());
 
@@ -124,10 +129,12 @@ async fn copies_in_earlier_audit_records_are_erased() {
 #[tokio::test(start_paused = true)]
 async fn failure_that_a_resolve_replaced_is_nowhere() {
     let bench = Bench::new().await;
-    let (locker, _) = bench.machine();
+    let (locker, wire) = bench.machine();
     held_by(locker.token("held")).await.hold(&large()).await.expect("held");
     let record = record_of(&locker, "held").await;
+    wire.take();
     assert_eq!(locker.resolve(&record, &json!(1), &ada()).await.expect("resolved"), Intervened::Done);
+    assert_eq!(wire.count(), 1, "the failure is deleted in the transaction, so no fault leaves it");
     assert_eq!(redact(&locker, "held").await.expect("redacted"), Intervened::Done);
     assert_eq!(traces(&bench).await, Vec::<String>::new());
 }
@@ -143,6 +150,13 @@ async fn copy_of_an_operator_with_a_slow_clock_is_erased() {
     let record = record_of(&locker, "t").await;
     assert_eq!(slow.resolve(&record, &json!(SECRET), &ada()).await.expect("resolved"), Intervened::Done);
     assert_eq!(redact(&locker, "t").await.expect("redacted"), Intervened::Done);
+
+    held_by(locker.token("again")).await.hold(SECRET).await.expect("held");
+    let record = record_of(&locker, "again").await;
+    assert_eq!(slow.release(&record, &ada()).await.expect("released"), Intervened::Done);
+    held_by(locker.token("again")).await.complete("done").await.expect("completed");
+    bench.clock.advance(MINUTE);
+    assert_eq!(redact(&locker, "again").await.expect("redacted"), Intervened::Done);
     assert_eq!(traces(&bench).await, Vec::<String>::new());
 }
 
@@ -154,8 +168,10 @@ async fn copy_under_the_first_version_of_a_key_is_erased() {
     bench.clock.advance(Duration::from_secs(3600));
     let record = record_of(&locker, "t").await;
     assert_eq!(locker.release_completed(&record, &ada()).await.expect("released"), Intervened::Done);
-    bench.clock.advance(Duration::from_secs(3600));
+    // Longer than the clock of an operator may be behind.
+    bench.clock.advance(DAY * 2);
     held_by(locker.token("t")).await.complete("done").await.expect("completed");
+    bench.clock.advance(MINUTE);
     assert_eq!(redact(&locker, "t").await.expect("redacted"), Intervened::Done);
     assert_eq!(traces(&bench).await, Vec::<String>::new());
 }
@@ -227,6 +243,28 @@ async fn reader_that_is_about_to_fetch_an_erased_answer_learns_that() {
     assert_eq!(replay.result::<String>(), Err(AnswerError::Redacted));
     let content = locker.answer(&seen).await;
     assert!(matches!(content, Err(Error::Answer(AnswerError::Redacted))), "{content:?}");
+}
+
+/// A begin has read a held token, and an operator resolves it, which deletes its large failure.
+#[tokio::test(start_paused = true)]
+async fn reader_of_a_failure_that_a_resolve_replaces_gets_the_answer() {
+    let bench = Bench::new().await;
+    let (locker, wire) = bench.machine();
+    let (other, _) = bench.machine();
+    held_by(locker.token("large")).await.hold(&large()).await.expect("held");
+    wire.matching(|exchange| exchange.operation == "GetItem", Fate::HeldBefore);
+    let begin = locker.token("large");
+    let reading = tokio::spawn(async move { begin.begin().await });
+    while wire.held() == 0 {
+        tokio::task::yield_now().await;
+    }
+    let record = record_of(&other, "large").await;
+    assert_eq!(other.resolve(&record, &json!("by hand"), &ada()).await.expect("resolved"), Intervened::Done);
+    wire.let_through();
+    let Begun::Completed(replay) = reading.await.expect("no panic").expect("an answer") else {
+        panic!("an operator resolved it")
+    };
+    assert_eq!(replay.result::<String>(), Ok("by hand".to_owned()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -374,4 +412,43 @@ async fn plan_of_results_reads_all_pages_of_the_table() {
     let before = wire.count();
     assert_eq!(planned(&locker, Filter::new().prefix("paid")).await.items.len(), 12);
     assert!(wire.count() - before > 12 + 1, "more than one page, and a read of each");
+}
+
+#[tokio::test(start_paused = true)]
+async fn condition_that_no_result_has_is_refused_before_a_request() {
+    let bench = Bench::new().await;
+    let (locker, wire) = bench.machine();
+    let console = Console::new().tokens(&locker);
+    for filter in [
+        Filter::new().only_tokens([TokenState::Held]),
+        Filter::new().only_workflows([List::Finished]),
+        Filter::new().only_late_events(),
+        Filter::new().only_messages([MessageState::Dead]),
+        Filter::new().need(Need::Held),
+        Filter::new().class(Class::Permanent),
+        Filter::new().due(),
+    ] {
+        let refused = console.plan(filter.clone().prefix("paid"), Act::redact(), &ada()).await;
+        let error = refused.expect_err("a plan would select too much or nothing");
+        assert!(error.to_string().contains("does not select work with a result"), "{filter}: {error}");
+    }
+    assert_eq!(wire.count(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn unreadable_token_is_named_by_a_plan_for_any_time() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    held_by(locker.token("paid")).await.complete(SECRET).await.expect("completed");
+    let mut damaged = bench.items().await.remove(0);
+    damaged.remove("lockedBy").expect("an owner");
+    bench.put(damaged).await;
+    for filter in
+        [Filter::new(), Filter::new().since(bench.clock.now()), Filter::new().until(bench.clock.now())]
+    {
+        let plan = planned(&locker, filter.prefix("pa")).await;
+        let left_out: Vec<_> = plan.left_out.iter().map(|it| it.because.as_str()).collect();
+        assert!(plan.items.is_empty() && left_out.len() == 1, "{left_out:?}");
+        assert!(left_out[0].starts_with("it cannot be read: "), "{left_out:?}");
+    }
 }

@@ -7,7 +7,7 @@ use locker::workflow::Completer;
 use locker::workflow::{
     Compensated, Compensation, Flow, List, Outcome, Reaper, Signalled, State, Stop, Workflow,
 };
-use locker::{Failure, Intervened};
+use locker::{AnswerError, Error, Failure, Intervened};
 use locker_tests::{DAY, ada};
 
 use crate::bench::{Books, Desk};
@@ -54,16 +54,27 @@ async fn event_after_its_time_is_compensated_once_and_the_outcome_stands() {
 
 #[tokio::test]
 async fn event_after_a_redact_is_compensated_and_no_run_fails() {
-    let (desk, code) = (Desk::new().await, Order::default());
-    expired(&desk, &code).await;
-    let (workflows, _) = desk.machine();
-    assert_eq!(workflows.redact(&desk.view("o/1").await, &ada()).await.unwrap(), Intervened::Done);
-    is_late(signal(&workflows, "e-1", "17").await, true);
-    desk.bench.clock.advance(DAY);
-    let ran = Completer::new(&workflows).register(code.clone()).run().await.unwrap();
-    assert_eq!((ran.compensated, ran.failed), (1, 0), "{ran:?}");
-    assert_eq!(code.0.entries(), ["refund event:paid 17 of \"e-1\""]);
-    assert_eq!(desk.view("o/1").await.state(), State::Completed);
+    for is_last_attempt in [false, true] {
+        let (desk, code) = (Desk::new().await, Order::default());
+        expired(&desk, &code).await;
+        let (workflows, _) = desk.machine();
+        assert_eq!(workflows.redact(&desk.view("o/1").await, &ada()).await.unwrap(), Intervened::Done);
+        is_late(signal(&workflows, "e-1", "17").await, true);
+        let completer = Completer::new(&workflows).register(code.clone());
+        if is_last_attempt {
+            desk.bench.clock.advance(5 * DAY);
+            let reaped = Reaper::new(&completer).run().await.unwrap();
+            assert_eq!((reaped.completed, reaped.failed), (1, 0), "{reaped:?}");
+        } else {
+            desk.bench.clock.advance(DAY);
+            let ran = completer.run().await.unwrap();
+            assert_eq!((ran.completed, ran.failed), (1, 0), "{ran:?}");
+        }
+        assert_eq!(code.0.entries(), ["refund event:paid 17 of \"e-1\""]);
+        assert_eq!(desk.view("o/1").await.state(), State::Completed);
+        let read = workflows.outcome::<Order>("o/1").fetch().await;
+        assert!(matches!(read, Err(Error::Answer(AnswerError::Redacted))), "{read:?}");
+    }
 }
 
 #[tokio::test]

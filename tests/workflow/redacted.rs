@@ -1,4 +1,4 @@
-//! An erased workflow: it happened and does not run again, and its items contain neither its input
+//! An erased workflow: it has ended and does not run again, and its items contain neither its input
 //! nor its answer.
 
 use std::ops::ControlFlow;
@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use locker::operator::{Act, ApplyOptions, Console, Filter};
 use locker::workflow::{Flow, Outcome, RetryPolicy, State, Stop, Workflow};
 use locker::{AnswerError, Error, Failure, Intervened, Resolution};
-use locker_tests::{Fate, ada};
+use locker_tests::{Fate, ada, held_by};
 
 use crate::bench::Desk;
 
@@ -174,4 +174,22 @@ async fn plan_selects_by_the_begin_of_a_workflow() {
         let plan = console.plan(filter.clone(), Act::redact(), &ada()).await.unwrap();
         assert_eq!(plan.items.len(), count, "{filter}");
     }
+}
+
+/// The table of tokens has two pages. The plan is for both tables.
+#[tokio::test]
+async fn plan_does_not_hide_that_the_tokens_were_not_all_read() {
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine();
+    workflows.start(&Echo, "echo/1", &(SECRET.to_owned(), false)).run().await.unwrap();
+    for number in 0..8 {
+        let noise: String = (0..200_000).map(|_| fastrand::alphanumeric()).collect();
+        let (locker, _) = desk.bench.machine();
+        held_by(locker.token(("paid", number))).await.complete(&noise).await.unwrap();
+    }
+    let (locker, wire) = desk.bench.machine();
+    wire.nth(2, Fate::Denied);
+    let console = Console::new().tokens(&locker).workflows(&workflows);
+    let stopped = console.plan(Filter::new(), Act::redact(), &ada()).await;
+    assert!(matches!(stopped, Err(Error::Denied { .. })), "{stopped:?}");
 }

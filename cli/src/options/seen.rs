@@ -59,8 +59,8 @@ impl Seen {
                 "{said} has changed since it had the id {seen}; nothing was written. Look again with `{look}`"
             ),
             Differs::Act => format!(
-                "the id {seen} was printed for another verb or another argument; nothing was written. \
-                 Run the command without --seen to see what it would do"
+                "the id {seen} is not from a dry run of this verb with these arguments; nothing was \
+                 written. Run the command without --seen to see what it would do"
             ),
         };
         Exit::say(Exit::CHANGED, why)

@@ -90,6 +90,12 @@ pub(crate) enum InvalidSetting {
         /// The condition.
         name: &'static str,
     },
+    /// A condition of a filter selects no work with a result.
+    #[error("{name} does not select work with a result, which a redact is for; leave the condition out")]
+    NotForResults {
+        /// The condition.
+        name: &'static str,
+    },
     /// A duration is outside its range.
     #[error(
         "{name} must be between {} and {}, got {}{hint}",

@@ -25,7 +25,7 @@ const fn is_retried<E>(error: &RunError<E>) -> bool {
 /// | outcome of the run | tried again | because |
 /// |---|---|---|
 /// | a permanent failure, or a failure that is held for an operator | no | every later attempt gets the same answer |
-/// | a mismatch | no | the request never matches; send it with a new key |
+/// | a mismatch | no | the request never matches; if it is other work, send it with a new key |
 /// | a transient failure | yes | nothing happened |
 /// | in progress, or in doubt | yes | a later attempt may find the answer, and does not repeat the work |
 /// | refused because the table was restored | yes | an operator may release the key, and the event must still exist then |

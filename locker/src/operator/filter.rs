@@ -241,7 +241,8 @@ impl Filter {
         self
     }
 
-    /// Selects only tokens and workflows that have ended and whose result is kept.
+    /// Selects only tokens and workflows that have ended and whose result is kept. Conditions that
+    /// no such work has, such as [`need`](Self::need), are refused.
     ///
     /// The time of [`since`](Self::since) and [`until`](Self::until) is the time when the work was
     /// begun.
@@ -262,8 +263,21 @@ impl Filter {
         *self == Self::default()
     }
 
-    /// Refuses a condition with an empty text: an unset variable of a shell is no selection.
+    /// Refuses a condition with an empty text: an unset variable of a shell is no selection. Refuses
+    /// conditions that no work with a result has: a redact cannot be undone.
     pub(super) fn check(&self) -> Result<(), InvalidSetting> {
+        let lists_and_needs = [
+            ("only_tokens", self.tokens.is_some()),
+            ("only_workflows", self.workflows.is_some()),
+            ("only_late_events", self.late_events),
+            ("only_messages", self.messages.is_some()),
+            ("need", self.need.is_some()),
+            ("class", self.class.is_some()),
+            ("due", self.due),
+        ];
+        if let Some((name, _)) = lists_and_needs.into_iter().find(|(_, given)| self.with_result && *given) {
+            return Err(InvalidSetting::NotForResults { name });
+        }
         let texts = [
             ("prefix", &self.prefix),
             ("key", &self.key),
@@ -298,6 +312,12 @@ impl Filter {
     pub(super) fn begin_of_key(&self) -> Option<String> {
         let of_tenant = || key::of_tenant(self.tenant.as_ref()?).ok();
         self.key.clone().or_else(|| self.prefix.clone()).or_else(of_tenant)
+    }
+
+    /// The same filter with its conditions on keys only.
+    pub(super) fn for_keys(&self) -> Self {
+        let (prefix, key, tenant) = (self.prefix.clone(), self.key.clone(), self.tenant.clone());
+        Self { prefix, key, tenant, with_result: self.with_result, ..Self::default() }
     }
 
     /// The same filter without its conditions on times.
@@ -351,9 +371,8 @@ impl Filter {
     /// The lists that contain everything that may fit.
     pub(super) fn lists(&self) -> Lists {
         if self.with_result {
-            let is_any = self.need.is_none() && !self.due;
-            let tokens = (is_any && self.may_fit_tokens()).then_some(TokenList::WithResult);
-            let workflows = (is_any && self.may_fit_workflows()).then_some(List::Finished);
+            let tokens = self.may_fit_tokens().then_some(TokenList::WithResult);
+            let workflows = self.may_fit_workflows().then_some(List::Finished);
             return Lists {
                 tokens: tokens.into_iter().collect(),
                 workflows: workflows.into_iter().collect(),

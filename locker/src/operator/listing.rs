@@ -42,14 +42,16 @@ impl Console {
     ///
     /// # Errors
     ///
-    /// [`Error::Invalid`] if a condition of the filter has an empty text; then nothing was read.
+    /// [`Error::Invalid`] if a condition of the filter has an empty text, or selects no work with a
+    /// result in a filter for such work; then nothing was read.
     /// Otherwise the same as [`ListBuilder::fetch`](crate::ListBuilder::fetch) if the first request
     /// fails. Later errors are in [`Listing::stopped_by`].
     ///
     /// # Cost
     ///
     /// 1 request for each list, shard and 100 entries; half a read unit for each 4 KB of entries,
-    /// including entries that do not fit. At most 200,000 entries of each list are read.
+    /// including entries that do not fit. At most 200,000 entries of each list are read. A filter for
+    /// work [with a result](Filter::with_result) has no such limit.
     ///
     /// # Examples
     ///

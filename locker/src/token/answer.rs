@@ -97,6 +97,12 @@ impl Session {
         Ok(now.is_some_and(|now| now.is_redacted() && now.created == record.created))
     }
 
+    /// Whether the token has changed since it was read.
+    pub(crate) async fn has_changed(&self, record: &Record, until: Until) -> Result<bool, Error> {
+        let now = self.store().read(record.key.as_str(), Freshness::Strong, until).await?;
+        Ok(now.is_none_or(|now| now.seen != record.seen))
+    }
+
     /// Delete an answer that no token refers to. If that fails, its `ttl`, if it has one, removes
     /// it later.
     pub(crate) async fn drop_answer(&self, write: &Write, deadline: Option<DateTime<Utc>>) {
@@ -112,20 +118,16 @@ impl Session {
     /// after this time. A reader may have read the token before the act and fetch the answer after
     /// it.
     pub(crate) async fn expire_answer(&self, record: &Record, at: i64) {
-        let ttl = at.saturating_add(MARGIN);
-        self.end_former(record, |key| Write::ExpireAnswer { key, ttl }).await;
-    }
-
-    /// Deletes the answer of a former record, to which nothing refers.
-    pub(crate) async fn drop_former(&self, record: &Record) {
-        self.end_former(record, |key| Write::DropAnswer { key }).await;
-    }
-
-    async fn end_former(&self, record: &Record, write: impl FnOnce(String) -> Write) {
-        let Some(Body::Beside { id, .. }) = &record.body else { return };
-        let key = TokenItem::Answer { token: record.key.as_str(), id }.to_string();
-        if let Err(error) = self.store().write(&write(key), self.until(None)).await {
+        let Some(key) = separate_answer(record) else { return };
+        let write = Write::ExpireAnswer { key, ttl: at.saturating_add(MARGIN) };
+        if let Err(error) = self.store().write(&write, self.until(None)).await {
             tracing::debug!(%error, "a former answer may remain");
         }
     }
+}
+
+/// The key of the separate item with the answer or the failure of a record.
+pub(crate) fn separate_answer(record: &Record) -> Option<String> {
+    let Some(Body::Beside { id, .. }) = &record.body else { return None };
+    Some(TokenItem::Answer { token: record.key.as_str(), id }.to_string())
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use chrono::DateTime;
 use serde_json::Value;
 
+use super::answer::separate_answer;
 use super::lock::end::overwritten;
 use super::locker::Locker;
 use crate::core::answer::{self, Body};
@@ -32,6 +33,9 @@ const MOST_COPIES: usize = 80;
 /// second.
 const LISTED_AFTER: Duration = Duration::from_secs(60);
 
+/// How far the clock of an operator may be behind, so that a redact still finds the operator's acts.
+const SLOWEST_CLOCK: Duration = Duration::from_secs(24 * 60 * 60);
+
 impl Locker {
     /// Complete an **overdue, in-doubt or held** token with an operator's answer. A token that an
     /// operator released, and whose work no attempt has done since, can be completed as well: that
@@ -54,7 +58,8 @@ impl Locker {
     /// # Cost
     ///
     /// 1 transaction: 4 write units for token and audit record, and 2 for the index. All of an
-    /// operator's verbs cost the same.
+    /// operator's verbs cost the same. 2 more write units for each KB of a failure in a separate
+    /// item, which is deleted.
     pub async fn resolve(
         &self,
         record: &Record,
@@ -129,14 +134,15 @@ impl Locker {
     /// # Errors
     ///
     /// Same as [`resolve`](Self::resolve). [`Error::Unavailable`] also if an operator acted on the
-    /// token in the last minute, and the index does not list that act yet.
+    /// token in the last minute, and the index does not list that act yet, or if the token was begun
+    /// in the last minute and had been released before.
     ///
     /// # Cost
     ///
     /// As [`resolve`](Self::resolve); 2 write units for each KB of an answer in a separate item. If
     /// an operator acted on the token before: at least 1 request for each shard, 1 request for each
-    /// 100 acts on any token since the first use of the key, and 1 read and 2 write units for each
-    /// act on this token.
+    /// 100 acts on any token since the day before the first use of the key, and 1 read and 2 write
+    /// units for each act on this token.
     ///
     /// # Crash window
     ///
@@ -312,9 +318,8 @@ impl Locker {
         }
         // Another version of the key does not remember when the first version was used.
         let since = if record.key_use.version > 1 { DateTime::UNIX_EPOCH } else { record.key_since() };
-        // The clock of an operator may be slow, so that the last act has an earlier time.
-        let first = last.map_or(record.created, |last| record.created.min(last.at));
-        let since = time::before(since.min(first), self.session().skew());
+        // The clock of an operator may be slow, so that an act has an earlier time.
+        let since = time::before(since, SLOWEST_CLOCK);
         let mut list = self.audit(since).limit(usize::MAX);
         let mut acts = Vec::new();
         loop {
@@ -328,9 +333,10 @@ impl Locker {
                 None => break,
             }
         }
-        let is_listed = last.is_none_or(|last| acts.iter().any(|act| act.at == Some(last.at)));
-        let is_recent = |at| at > time::before(self.session().now(), LISTED_AFTER);
-        if !is_listed && last.is_some_and(|last| is_recent(last.at)) {
+        // Without a last act, the token was begun after a release, whose time it does not contain.
+        let is_listed = last.is_some_and(|last| acts.iter().any(|act| act.at == Some(last.at)));
+        let last_at = last.map_or(record.created, |last| last.at);
+        if !is_listed && last_at > time::before(self.session().now(), LISTED_AFTER) {
             let source = "the index does not list the last act on the token yet".into();
             return Err(Error::Unavailable { verb: "redact", tries: 1, source });
         }
@@ -360,7 +366,11 @@ impl Locker {
         let body = session.place(TokenSize::of(record, &attempt, operator.bytes()), json, ttl, None).await?;
         let (key, seen, given) = (record.key.clone(), record.seen.clone(), body.clone());
         let write = Write::Resolve { key, attempt, seen, operator: intervention.clone(), body, ttl, verb };
-        session.intervene(write, record, (verb, intervention), Some((given, digest)), &[]).await
+        // No operator acted before, so no audit record refers to the former answer. The record of
+        // this act refers to the new answer. So no later redact would find the former one.
+        let former = separate_answer(record).filter(|_| record.intervention.is_none());
+        let also: Vec<_> = former.into_iter().map(|key| Write::DropAnswer { key }).collect();
+        session.intervene(write, record, (verb, intervention), Some((given, digest)), &also).await
     }
 
     async fn free(&self, record: &Record, operator: &Operator, new_key: bool) -> Result<Intervened, Error> {
@@ -425,14 +435,9 @@ impl Session {
         let expires = match write {
             // The token keeps it.
             Write::Close { ttl, .. } => *ttl,
-            // It is deleted.
+            // It was deleted in the same transaction.
             Write::Redact { .. } => None,
-            // No operator acted before, so no audit record refers to the former answer. The record
-            // of this act refers to the new answer.
-            Write::Resolve { .. } if record.intervention.is_none() => {
-                self.drop_former(record).await;
-                None
-            }
+            Write::Resolve { .. } if record.intervention.is_none() => None,
             // The former answer lives as long as the audit record, which refers to it.
             _ => audit_ttl,
         };

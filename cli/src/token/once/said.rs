@@ -90,7 +90,7 @@ pub(super) fn other_request(key: &str, record: &Record, is_text: bool) -> Exit {
     let said = format!(
         "{key} was used {since} by {by} for another request: the {what} differs, and nothing was run; \
          give the {what} of the first call; for other work, use another key; if it is the same work, \
-         add --no-fingerprint"
+         use --no-fingerprint instead"
     );
     Exit::say(Exit::OTHER_REQUEST, said)
 }

@@ -59,6 +59,7 @@ async fn read_results(
 ) -> Result<(), Error> {
     let (session, begin) =
         (locker.session(), reading.filter.and_then(Filter::begin_of_key).unwrap_or_default());
+    let (filter, of_unread) = (reading.filter, reading.filter.map(Filter::for_keys));
     let mut from = None;
     loop {
         let in_time = session.check_deadline("list", reading.deadline);
@@ -67,13 +68,14 @@ async fn read_results(
         let page = session.store().ended(&begin, from, until).await;
         let Some(page) = reading.value(page)? else { return Ok(()) };
         reading.rows_read += page.items_read;
-        let listed = page.tokens.into_iter().filter_map(|(key, record)| match record {
-            Ok(record) => with_result(&record),
+        let fitting = page.tokens.into_iter().filter_map(|(key, record)| match record {
+            Ok(record) => with_result(&record).filter(|it| fits(filter, it, now)),
             // The plan names the reason why it cannot be read.
-            Err(_) => Some(Match::of(Work::Token(key)).grouped()),
+            Err(_) => {
+                Some(Match::of(Work::Token(key)).grouped()).filter(|it| fits(of_unread.as_ref(), it, now))
+            }
         });
-        let filter = reading.filter;
-        if !reading.keep(listed.filter(|it| fits(filter, it, now)), &mut take) || page.next.is_none() {
+        if !reading.keep(fitting, &mut take) || page.next.is_none() {
             return Ok(());
         }
         from = page.next;

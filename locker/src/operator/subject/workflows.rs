@@ -60,7 +60,8 @@ async fn read_results(
     let list = reading.deadline.into_iter().fold(workflows.list(List::Finished), ListBuilder::deadline);
     let (filter, at_any_time) = (reading.filter, reading.filter.map(Filter::at_any_time));
     let mut from = None::<Cursor>;
-    loop {
+    // An error of a former list is a part of the result.
+    while reading.stopped_by.is_none() {
         let page = from.take().into_iter().fold(list.clone(), ListBuilder::from).fetch().await;
         let Some(page) = reading.value(page)? else { return Ok(()) };
         reading.rows_read += page.rows_read;
@@ -70,28 +71,28 @@ async fn read_results(
                 continue;
             }
             let read = context.store().read_header(&listed.workflow, context.until(reading.deadline)).await;
-            let found = match read {
+            let fitting = match read {
                 // The plan names the reason why it cannot be read.
                 Err(Error::Record { .. }) => Some(unread),
                 read => {
                     let Some(header) = reading.value(read)? else { return Ok(()) };
                     let header = header.filter(|header| header.may_redact());
-                    header.map(|header| listed_result(listed, header.created, now))
+                    let found = header.map(|header| listed_result(listed, header.created, now));
+                    found.filter(|it| fits(filter, it, now))
                 }
             };
-            let fitting = found.filter(|it| fits(filter, it, now));
             if !reading.keep(fitting, &mut take) {
                 return Ok(());
             }
         }
-        let is_last = page.next.is_none() || page.stopped_by.is_some();
         reading.finished &= page.stopped_by.is_none();
         reading.stopped_by = page.stopped_by;
-        if is_last {
-            return Ok(());
+        if page.next.is_none() {
+            break;
         }
         from = page.next;
     }
+    Ok(())
 }
 
 /// A workflow with data to erase, in the form of a list.

@@ -28,8 +28,8 @@ pub enum Begun {
     Held(StoredFailure),
     /// Another caller is working, or died while working.
     InProgress(Holder),
-    /// The key was used for a different request. Do not do the work; ask the caller to use a new
-    /// key.
+    /// The key was used for another request, which may have been processed. Do not do the work; ask
+    /// the caller to send that request unchanged, or this request with a new key.
     Mismatch(Box<Record>),
     /// The table was restored, and may have forgotten that the work was done. Do not do the work.
     /// The key is held until an operator resolves or releases it; see

@@ -103,25 +103,30 @@ impl Plan {
             Found::InProgress => Judged::Round(Round::Held(record)),
             Found::Mismatch => Judged::Round(Round::Over(Begun::Mismatch(record))),
             Found::Restored => Judged::Round(Round::Over(Begun::Restored(record))),
-            Found::Completed | Found::Failed => Judged::Round(Round::Over(self.ended(record).await?)),
+            Found::Completed | Found::Failed => Judged::Round(self.ended(record).await?),
         })
     }
 
-    async fn ended(&self, mut record: Box<Record>) -> Result<Begun, Error> {
-        let json = match self.session.answer(&record, self.session.until(self.deadline)).await {
-            // The work happened, so the outcome stays. Only its result has no value.
+    async fn ended(&self, mut record: Box<Record>) -> Result<Round, Error> {
+        let until = self.session.until(self.deadline);
+        let json = match self.session.answer(&record, until).await {
+            // The work has ended, so the outcome stays. Only its result has no value.
             Err(Error::Answer(AnswerError::Redacted)) => {
                 record.body = Some(Body::Redacted);
                 None
             }
+            // After the token was read, an operator replaced its failure, and so deleted it.
+            Err(Error::Answer(AnswerError::Missing)) if self.session.has_changed(&record, until).await? => {
+                return Ok(Round::Again);
+            }
             read => read?,
         };
         let json = Private(json.unwrap_or_default());
-        Ok(match record.state {
+        Ok(Round::Over(match record.state {
             TokenState::Completed => Begun::Completed(Replay { record, json }),
             TokenState::Held => Begun::Held(StoredFailure { record, json, class: Class::NeedsOperator }),
             _ => Begun::Failed(StoredFailure { record, json, class: Class::Permanent }),
-        })
+        }))
     }
 
     pub(crate) fn held(&self, record: Box<Record>) -> Begun {

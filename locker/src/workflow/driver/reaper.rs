@@ -266,7 +266,9 @@ impl Reaper {
             return Ok(());
         }
         match Box::pin(self.completer.drive_alone(code, &row.key)).await? {
-            Alone::Driven(Driven::Ended(Ended::Completed(_) | Ended::Failed(_) | Ended::Cancelled)) => {
+            Alone::Driven(Driven::Ended(
+                Ended::Completed(_) | Ended::Failed(_) | Ended::Cancelled | Ended::Erased(_),
+            )) => {
                 reaped.completed += 1;
                 return Ok(());
             }

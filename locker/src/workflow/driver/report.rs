@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::core::workflow::header::State;
 use crate::session::due_work::Counts;
 use crate::workflow::outcome::ended::Ended;
 
@@ -53,8 +54,8 @@ impl Counts for CompleterReport {
 impl CompleterReport {
     pub(crate) fn count(&mut self, ended: &Ended) {
         match ended {
-            Ended::Completed(_) => self.completed += 1,
-            Ended::Failed(_) | Ended::Cancelled => self.compensated += 1,
+            Ended::Completed(_) | Ended::Erased(State::Completed) => self.completed += 1,
+            Ended::Failed(_) | Ended::Cancelled | Ended::Erased(_) => self.compensated += 1,
             Ended::Quarantined(_) => self.quarantined += 1,
             Ended::Waiting(_) | Ended::Continued(..) | Ended::Mismatch | Ended::Newer(_) => {
                 self.waiting += 1;

@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::completer::Completer;
 use super::one::{Driven, TOO_LONG};
 use super::report::CompleterReport;
-use crate::core::answer::AnswerError;
 use crate::core::rounds::{Entry, Kind};
 use crate::core::workflow::header::List;
 use crate::error::Error;
@@ -112,8 +111,6 @@ impl Work for Drives<'_> {
                     return Turn { is_work, then: Then::Again, ..Turn::done(counts) };
                 }
             }
-            // A late event was compensated, and an operator had erased the answer of its workflow.
-            Ok(Err(Error::Answer(AnswerError::Redacted))) => counts.compensated += 1,
             Ok(Ok(Driven::BrokenOff)) => self.leave(item, TOO_LONG, &mut counts).await,
             Ok(Err(error)) => {
                 counts.failed += 1;

@@ -4,6 +4,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Completion, Failed, Newer, Outcome, Waiting};
 use crate::core::answer::{self, AnswerError};
+use crate::core::workflow::header::State;
 use crate::workflow::stop::StepFailure;
 
 /// The outcome of a run of the driver, or the present state of a workflow.
@@ -13,6 +14,8 @@ pub(crate) enum Ended {
     Completed(String),
     Failed(StepFailure),
     Cancelled,
+    /// It ended in this state, and an operator erased its answer or its failure.
+    Erased(State),
     Quarantined(String),
     Waiting(Waiting),
     /// It continues under this partition, which no driver has yet.
@@ -30,6 +33,7 @@ impl Ended {
             }
             Self::Failed(failure) => Outcome::Failed(Failed { failure, replayed }),
             Self::Cancelled => Outcome::Cancelled,
+            Self::Erased(_) => return Err(AnswerError::Redacted),
             Self::Quarantined(reason) => Outcome::Quarantined(reason),
             Self::Waiting(waiting) | Self::Continued(_, waiting) => Outcome::InProgress(waiting),
             Self::Mismatch => Outcome::Mismatch,

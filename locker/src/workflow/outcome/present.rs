@@ -60,16 +60,16 @@ impl Context {
         deadline: Option<DateTime<Utc>>,
     ) -> Result<Ended, Error> {
         match header.answered() {
-            Some(State::Completed) => {
+            Some(state @ (State::Completed | State::Failed)) => {
                 metrics::count_workflow(metrics::WORKFLOWS_REPLAYED, &header.name);
-                Ok(Ended::Completed(
-                    self.result(header, deadline).await?.unwrap_or_else(|| "null".to_owned()),
-                ))
-            }
-            Some(State::Failed) => {
-                metrics::count_workflow(metrics::WORKFLOWS_REPLAYED, &header.name);
-                let json = self.result(header, deadline).await?.ok_or(answer::AnswerError::Missing)?;
-                Ok(Ended::Failed(StepFailure::from_stored(&json)?))
+                let json = match self.result(header, deadline).await {
+                    Err(Error::Answer(AnswerError::Redacted)) => return Ok(Ended::Erased(state)),
+                    read => read?,
+                };
+                if state == State::Completed {
+                    return Ok(Ended::Completed(json.unwrap_or_else(|| "null".to_owned())));
+                }
+                Ok(Ended::Failed(StepFailure::from_stored(&json.ok_or(AnswerError::Missing)?)?))
             }
             _ => Ok(match header.continued_as.filter(|_| header.state == State::Continued) {
                 // It has continued since the caller read it. The next look finds the latest
