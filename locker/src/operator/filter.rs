@@ -250,8 +250,8 @@ impl Filter {
     /// **No index contains such tokens, so the whole table of tokens is read:** half a read unit
     /// for each 4 KB of the table, with the permission `dynamodb:Scan`. For workflows, Locker reads
     /// the list of finished workflows. Each workflow that fits costs 1 more strongly consistent
-    /// read. The list has no workflow that is kept forever. The other reads are eventually consistent, so work
-    /// that ended within the last seconds may be missing.
+    /// read. The list has no workflow that is kept forever. The other reads are eventually
+    /// consistent, so work that ended within the last seconds may be missing.
     pub const fn with_result(mut self) -> Self {
         self.with_result = true;
         self
@@ -263,8 +263,8 @@ impl Filter {
         *self == Self::default()
     }
 
-    /// Refuses a condition with an empty text: an unset variable of a shell is no selection. Refuses
-    /// conditions that no work with a result has: a redact cannot be undone.
+    /// Refuses a condition with an empty text: an unset variable of a shell is no selection.
+    /// Refuses conditions that no work with a result has: a redact cannot be undone.
     pub(super) fn check(&self) -> Result<(), InvalidSetting> {
         let lists_and_needs = [
             ("only_tokens", self.tokens.is_some()),

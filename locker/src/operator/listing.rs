@@ -50,8 +50,8 @@ impl Console {
     /// # Cost
     ///
     /// 1 request for each list, shard and 100 entries; half a read unit for each 4 KB of entries,
-    /// including entries that do not fit. At most 200,000 entries of each list are read. A filter for
-    /// work [with a result](Filter::with_result) has no such limit.
+    /// including entries that do not fit. At most 200,000 entries of each list are read. A filter
+    /// for work [with a result](Filter::with_result) has no such limit.
     ///
     /// # Examples
     ///

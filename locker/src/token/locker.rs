@@ -84,8 +84,8 @@ impl Locker {
     ///
     /// # Errors
     ///
-    /// [`Error::Answer`] if the answer is missing or damaged, or if an operator erased or replaced it
-    /// after the record was read; [`Error::Denied`], [`Error::Unavailable`].
+    /// [`Error::Answer`] if the answer is missing or damaged, or if an operator erased or replaced
+    /// it after the record was read; [`Error::Denied`], [`Error::Unavailable`].
     ///
     /// # Cost
     ///

@@ -33,7 +33,8 @@ const MOST_COPIES: usize = 80;
 /// second.
 const LISTED_AFTER: Duration = Duration::from_secs(60);
 
-/// How far the clock of an operator may be behind, so that a redact still finds the operator's acts.
+/// How far the clock of an operator may be behind, so that a redact still finds the operator's
+/// acts.
 const SLOWEST_CLOCK: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Locker {

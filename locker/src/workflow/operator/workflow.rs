@@ -169,10 +169,10 @@ impl Workflows {
     /// Erases the input and the answer or the failure of a workflow that **has ended**.
     ///
     /// The key stays used, for the retention of the workflow. A later caller gets
-    /// [`AnswerError::Redacted`](crate::AnswerError::Redacted). There are two exceptions, which have
-    /// no result to erase: a cancelled workflow stays cancelled, and the answer `null` stays. The
-    /// results of its steps, its events and its messages stay until the workflow
-    /// is deleted. If the workflow continued as new versions, redact each version.
+    /// [`AnswerError::Redacted`](crate::AnswerError::Redacted). There are two exceptions, which
+    /// have no result to erase: a cancelled workflow stays cancelled, and the answer `null` stays.
+    /// The results of its steps, its events and its messages stay until the workflow is deleted. If
+    /// the workflow continued as new versions, redact each version.
     ///
     /// # Errors
     ///
