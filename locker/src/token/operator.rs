@@ -135,8 +135,8 @@ impl Locker {
     /// # Errors
     ///
     /// Same as [`resolve`](Self::resolve). [`Error::Unavailable`] also if an operator acted on the
-    /// token in the last minute, and the index does not list that act yet, or if the token was begun
-    /// in the last minute and had been released before.
+    /// token in the last minute, and the index does not list that act yet, or if the token was
+    /// begun in the last minute and had been released before.
     ///
     /// # Cost
     ///
