@@ -316,8 +316,12 @@ impl Filter {
 
     /// The same filter with its conditions on keys only.
     pub(super) fn for_keys(&self) -> Self {
-        let (prefix, key, tenant) = (self.prefix.clone(), self.key.clone(), self.tenant.clone());
-        Self { prefix, key, tenant, with_result: self.with_result, ..Self::default() }
+        Self {
+            prefix: self.prefix.clone(),
+            key: self.key.clone(),
+            tenant: self.tenant.clone(),
+            ..Self::default()
+        }
     }
 
     /// The same filter without its conditions on times.

@@ -10,7 +10,7 @@ use crate::core::token::record::{Record, TokenState};
 use crate::core::token::write::{NewToken, Write};
 use crate::error::Error;
 use crate::session::Session;
-use crate::store::{Freshness, TokenSize, Until, room_for_answer};
+use crate::store::{TokenSize, Until, room_for_answer};
 
 /// How much longer than its token a separate answer is kept, in seconds, so that no reader finds a
 /// token without its answer.
@@ -77,39 +77,18 @@ impl Session {
             Some(Body::Redacted) => return Err(AnswerError::Redacted.into()),
             Some(Body::Inline(encoded)) => encoded.clone(),
             Some(Body::Beside { codec, id, .. }) => {
-                let key = record.key.as_str();
-                match self.store().read_answer(key, id, *codec, until).await {
-                    Err(Error::Answer(AnswerError::Missing))
-                        if self.is_redacted_now(record, until).await? =>
-                    {
-                        return Err(AnswerError::Redacted.into());
-                    }
-                    read => read?,
-                }
+                self.store().read_answer(record.key.as_str(), id, *codec, until).await?
             }
         };
         Ok(Some(answer::decode(encoded)?))
-    }
-
-    /// Whether an operator erased the answer after the record was read.
-    async fn is_redacted_now(&self, record: &Record, until: Until) -> Result<bool, Error> {
-        let now = self.store().read(record.key.as_str(), Freshness::Strong, until).await?;
-        Ok(now.is_some_and(|now| now.is_redacted() && now.created == record.created))
-    }
-
-    /// Whether the token has changed since it was read.
-    pub(crate) async fn has_changed(&self, record: &Record, until: Until) -> Result<bool, Error> {
-        let now = self.store().read(record.key.as_str(), Freshness::Strong, until).await?;
-        Ok(now.is_none_or(|now| now.seen != record.seen))
     }
 
     /// Delete an answer that no token refers to. If that fails, its `ttl`, if it has one, removes
     /// it later.
     pub(crate) async fn drop_answer(&self, write: &Write, deadline: Option<DateTime<Utc>>) {
         let (Write::Finish { key, body, .. } | Write::Resolve { key, body, .. }) = write else { return };
-        let Body::Beside { id, .. } = body else { return };
-        let drop = Write::DropAnswer { key: TokenItem::Answer { token: key.as_str(), id }.to_string() };
-        if let Err(error) = self.store().write(&drop, self.until(deadline)).await {
+        let Some(key) = separate_answer(key, Some(body)) else { return };
+        if let Err(error) = self.store().write(&Write::DropAnswer { key }, self.until(deadline)).await {
             tracing::debug!(%error, "an unused answer may remain");
         }
     }
@@ -118,7 +97,7 @@ impl Session {
     /// after this time. A reader may have read the token before the act and fetch the answer after
     /// it.
     pub(crate) async fn expire_answer(&self, record: &Record, at: i64) {
-        let Some(key) = separate_answer(record) else { return };
+        let Some(key) = separate_answer(&record.key, record.body.as_ref()) else { return };
         let write = Write::ExpireAnswer { key, ttl: at.saturating_add(MARGIN) };
         if let Err(error) = self.store().write(&write, self.until(None)).await {
             tracing::debug!(%error, "a former answer may remain");
@@ -126,8 +105,8 @@ impl Session {
     }
 }
 
-/// The key of the separate item with the answer or the failure of a record.
-pub(crate) fn separate_answer(record: &Record) -> Option<String> {
-    let Some(Body::Beside { id, .. }) = &record.body else { return None };
-    Some(TokenItem::Answer { token: record.key.as_str(), id }.to_string())
+/// The key of the separate item with the answer or the failure of a token.
+pub(crate) fn separate_answer(token: &Key, body: Option<&Body>) -> Option<String> {
+    let Some(Body::Beside { id, .. }) = body else { return None };
+    Some(TokenItem::Answer { token: token.as_str(), id }.to_string())
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use aws_sdk_dynamodb::Client;
 
 use crate::clock::{Clock, Ids};
+use crate::core::answer::AnswerError;
 use crate::core::argument::InvalidArgument;
 use crate::core::fingerprint::FingerprintKey;
 use crate::core::key::IntoKey;
@@ -91,7 +92,14 @@ impl Locker {
     ///
     /// No request for an answer stored in the token's item, 1 request for one in a separate item.
     pub async fn answer(&self, record: &Record) -> Result<Option<String>, Error> {
-        self.session.answer(record, self.session.until(None)).await
+        match self.session.answer(record, self.session.until(None)).await {
+            Err(Error::Answer(AnswerError::Missing)) => {
+                let now = self.get(record.key()).await?;
+                let is_redacted = now.is_some_and(|now| now.is_redacted() && now.created == record.created);
+                Err(if is_redacted { AnswerError::Redacted } else { AnswerError::Missing }.into())
+            }
+            read => read,
+        }
     }
 
     /// The settings that this locker was built with.

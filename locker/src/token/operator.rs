@@ -369,7 +369,8 @@ impl Locker {
         let write = Write::Resolve { key, attempt, seen, operator: intervention.clone(), body, ttl, verb };
         // No operator acted before, so no audit record refers to the former answer. The record of
         // this act refers to the new answer. So no later redact would find the former one.
-        let former = separate_answer(record).filter(|_| record.intervention.is_none());
+        let former =
+            separate_answer(&record.key, record.body.as_ref()).filter(|_| record.intervention.is_none());
         let also: Vec<_> = former.into_iter().map(|key| Write::DropAnswer { key }).collect();
         session.intervene(write, record, (verb, intervention), Some((given, digest)), &also).await
     }
@@ -436,9 +437,8 @@ impl Session {
         let expires = match write {
             // The token keeps it.
             Write::Close { ttl, .. } => *ttl,
-            // It was deleted in the same transaction.
-            Write::Redact { .. } => None,
-            Write::Resolve { .. } if record.intervention.is_none() => None,
+            // The same transaction deleted it.
+            _ if !also.is_empty() => None,
             // The former answer lives as long as the audit record, which refers to it.
             _ => audit_ttl,
         };

@@ -23,7 +23,7 @@ use crate::core::token::write::NewToken;
 use crate::error::Error;
 use crate::metrics;
 use crate::session::Session;
-use crate::store::Until;
+use crate::store::{Freshness, Until};
 use crate::token::lock::guard::{Held, Lock};
 
 /// One call of begin with its options, checked.
@@ -108,15 +108,14 @@ impl Plan {
     }
 
     async fn ended(&self, mut record: Box<Record>) -> Result<Round, Error> {
-        let until = self.session.until(self.deadline);
-        let json = match self.session.answer(&record, until).await {
+        let json = match self.session.answer(&record, self.session.until(self.deadline)).await {
             // The work has ended, so the outcome stays. Only its result has no value.
             Err(Error::Answer(AnswerError::Redacted)) => {
                 record.body = Some(Body::Redacted);
                 None
             }
-            // After the token was read, an operator replaced its failure, and so deleted it.
-            Err(Error::Answer(AnswerError::Missing)) if self.session.has_changed(&record, until).await? => {
+            // After the token was read, an operator erased its result, or replaced its failure.
+            Err(Error::Answer(AnswerError::Missing)) if self.has_changed(&record).await? => {
                 return Ok(Round::Again);
             }
             read => read?,
@@ -127,6 +126,13 @@ impl Plan {
             TokenState::Held => Begun::Held(StoredFailure { record, json, class: Class::NeedsOperator }),
             _ => Begun::Failed(StoredFailure { record, json, class: Class::Permanent }),
         }))
+    }
+
+    /// Whether the token has changed since it was read.
+    async fn has_changed(&self, record: &Record) -> Result<bool, Error> {
+        let until = self.session.until(self.deadline);
+        let now = self.session.store().read(self.key.as_str(), Freshness::Strong, until).await?;
+        Ok(now.is_none_or(|now| now.seen != record.seen))
     }
 
     pub(crate) fn held(&self, record: Box<Record>) -> Begun {
