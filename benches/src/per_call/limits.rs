@@ -32,8 +32,7 @@ pub(crate) const fn workflow_requests(shape: Shape) -> f64 {
     }
 }
 
-/// The allocations of a whole workflow in excess of the bare SDK sending the same requests. The
-/// allocations of the SDK vary by up to 6 between runs, because the order of its hash tables varies.
+/// The allocations of a whole workflow in excess of the bare SDK sending the same requests.
 pub(crate) const fn workflow_allocations(shape: Shape) -> f64 {
     match shape {
         Shape::Step => 180.0,
