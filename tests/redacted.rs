@@ -436,6 +436,26 @@ async fn condition_that_no_result_has_is_refused_before_a_request() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn unreadable_tokens_do_not_count_against_the_limit() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    for number in 0..6 {
+        held_by(locker.token(("paid", number))).await.complete(SECRET).await.expect("completed");
+    }
+    for mut damaged in bench.items().await.into_iter().filter(|item| item.contains_key("lockedBy")).take(4) {
+        damaged.remove("lockedBy").expect("an owner");
+        bench.put(damaged).await;
+    }
+    let console = Console::new().tokens(&locker).limit(2);
+    for (count, left_out) in [(2, 4), (0, 4)] {
+        let plan = console.plan(Filter::new().prefix("paid"), Act::redact(), &ada()).await.expect("a plan");
+        assert_eq!((plan.items.len(), plan.left_out.len(), plan.complete), (count, left_out, true));
+        let report = console.apply(&plan, &ApplyOptions::default(), |_| ControlFlow::Continue(())).await;
+        assert_eq!(report.expect("applied").done, count);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn unreadable_token_is_named_by_a_plan_for_any_time() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();

@@ -37,7 +37,7 @@ pub(crate) enum Called {
 /// The protocol of an act on one record: without the id that the operator `saw`, a dry run.
 ///
 /// `only_dry_run`: only the id of a dry run is accepted, and not the revision that `locker show`
-/// prints. A `redact` always requires that id.
+/// prints. An act that [`needs_dry_run`] always requires that id.
 pub(crate) async fn call(
     console: &Console,
     (part, act): (&Part, &Act),
@@ -50,11 +50,17 @@ pub(crate) async fn call(
         Err(refusal) => return Ok(Called::Refused(refusal)),
     };
     let id = act.id(&part.revision(), operator);
-    match saw.map(|saw| compare(saw, &id, only_dry_run || act.verb == Verb::Redact)) {
+    match saw.map(|saw| compare(saw, &id, only_dry_run || needs_dry_run(act))) {
         None => Ok(Called::DryRun { meaning, id }),
         Some(Err(differs)) => Ok(Called::Differs(differs)),
         Some(Ok(())) => Ok(Called::Ran { meaning, intervened: console.act(part, act, operator).await? }),
     }
+}
+
+/// Whether an operator must have read the effect of the act: it erases a result, or the work may be
+/// done twice.
+const fn needs_dry_run(act: &Act) -> bool {
+    matches!(act.verb, Verb::Redact) || act.running || act.completed || act.new_key
 }
 
 impl One<'_> {

@@ -3,6 +3,7 @@
 
 use std::ops::ControlFlow;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use locker::operator::{Act, ApplyOptions, Console, Filter};
 use locker::workflow::{Flow, Outcome, RetryPolicy, State, Stop, Workflow};
 use locker::{AnswerError, Error, Failure, Intervened, Resolution};
@@ -156,6 +157,26 @@ async fn plan_continues_after_its_limit() {
         console.apply(&plan, &ApplyOptions::default(), |_| ControlFlow::Continue(())).await.unwrap();
     }
     assert_eq!(traces(&desk).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn unreadable_workflows_do_not_count_against_the_limit() {
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine();
+    for number in 0..5 {
+        workflows.start(&Echo, format!("echo/{number}"), &(SECRET.to_owned(), false)).run().await.unwrap();
+    }
+    for mut damaged in desk.items().await.into_iter().filter(|item| item.contains_key("state")).take(3) {
+        damaged.insert("version".to_owned(), AttributeValue::N("99".to_owned()));
+        let put = desk.bench.client.put_item().table_name(&desk.table).set_item(Some(damaged));
+        put.send().await.unwrap();
+    }
+    let console = Console::new().workflows(&workflows).limit(2);
+    for (count, left_out) in [(2, 3), (0, 3)] {
+        let plan = console.plan(Filter::new().prefix("echo/"), Act::redact(), &ada()).await.unwrap();
+        assert_eq!((plan.items.len(), plan.left_out.len(), plan.complete), (count, left_out, true));
+        console.apply(&plan, &ApplyOptions::default(), |_| ControlFlow::Continue(())).await.unwrap();
+    }
 }
 
 #[tokio::test]

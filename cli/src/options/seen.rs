@@ -7,8 +7,9 @@ use crate::exit::Exit;
 
 #[derive(Debug, Args)]
 pub(crate) struct Seen {
-    /// Act on the record as it was shown under this id (see `locker show`); without it, print a
-    /// dry run and exit with 6.
+    /// Act on the record as it was shown under this id; without it, print a dry run with its id and
+    /// exit with 6. The id of `locker show` is accepted too, but not for `redact`, --running,
+    /// --completed and --new-key.
     #[arg(long = "seen", value_name = "ID")]
     id: Option<String>,
 }

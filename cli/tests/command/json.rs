@@ -28,7 +28,7 @@ const CALLS: [&str; 38] = [
     "scan",
     "doctor",
     "show released",
-    "release released --completed --seen {} --reason x",
+    "release released --completed --reason x",
     "resolve resolved --reason x --result {\"exit\":0}",
     "correct resolved --seen {} --reason x --result {\"exit\":1}",
     "redact resolved --reason x",

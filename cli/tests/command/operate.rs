@@ -68,10 +68,7 @@ fn failed_work_is_listed_shown_resolved_and_replayed() {
 fn a_released_token_is_done_anew_and_shows_who_and_why_until_then() {
     let place = place();
     place.once("job", &[], "echo first");
-    let revision = place.show("job")["revision"].as_str().expect("a revision").to_owned();
-    let release =
-        ["release", "job", "--completed", "--seen", &revision, "--reason", "wrong month", "--as", "ada"];
-    let released = place.run(&release);
+    let released = place.act(&["release", "job", "--completed", "--reason", "wrong month", "--as", "ada"]);
     assert_eq!(released.code, 0, "{}", released.said);
     let shown = place.run(&["show", "job"]);
     for part in ["released by ada", "wrong month"] {
@@ -79,6 +76,26 @@ fn a_released_token_is_done_anew_and_shows_who_and_why_until_then() {
     }
     let anew = place.once("job", &[], "echo second");
     assert_eq!(anew.text(), "second\n");
+}
+
+/// `show` does not print the effect of such a release.
+#[test]
+fn release_that_may_repeat_work_needs_the_id_of_its_dry_run() {
+    let place = place();
+    for (key, option) in [("one", "--new-key"), ("two", "--completed"), ("three", "--running"), ("four", "")]
+    {
+        let held: &[&str] = if option == "--completed" { &[] } else { &["--hold-on-failure"] };
+        place.once(key, held, "exit 1");
+        let revision = place.show(key)["revision"].as_str().expect("a revision").to_owned();
+        let mut release = vec!["release", key, "--reason", "it never left", "--seen", &revision];
+        release.extend(Some(option).filter(|it| !it.is_empty()));
+        let released = place.run(&release);
+        let (code, said) = match option {
+            "" => (0, "released four"),
+            _ => (4, "is not from a dry run of this verb with these arguments; nothing was written"),
+        };
+        assert_eq!((released.code, released.said.contains(said)), (code, true), "{key}: {}", released.said);
+    }
 }
 
 /// The three steps of an operator who looked, while the owner was about to end.

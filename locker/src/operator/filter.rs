@@ -245,7 +245,8 @@ impl Filter {
     /// no such work has, such as [`need`](Self::need), are refused.
     ///
     /// The time of [`since`](Self::since) and [`until`](Self::until) is the time when the work was
-    /// begun.
+    /// begun. A [`cause`](Self::cause) selects only workflows: the failure of a token that has
+    /// ended is its answer, which is not searched.
     ///
     /// **No index contains such tokens, so the whole table of tokens is read:** half a read unit
     /// for each 4 KB of the table, with the permission `dynamodb:Scan`. For workflows, Locker reads

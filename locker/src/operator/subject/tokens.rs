@@ -59,8 +59,7 @@ async fn read_results(
 ) -> Result<(), Error> {
     let (session, begin) =
         (locker.session(), reading.filter.and_then(Filter::begin_of_key).unwrap_or_default());
-    let (filter, of_unread) = (reading.filter, reading.filter.map(Filter::for_keys));
-    let mut from = None;
+    let (filter, mut from) = (reading.filter, None);
     loop {
         let in_time = session.check_deadline("list", reading.deadline);
         let Some(()) = reading.value(in_time)? else { return Ok(()) };
@@ -68,14 +67,19 @@ async fn read_results(
         let page = session.store().ended(&begin, from, until).await;
         let Some(page) = reading.value(page)? else { return Ok(()) };
         reading.rows_read += page.items_read;
-        let fitting = page.tokens.into_iter().filter_map(|(key, record)| match record {
-            Ok(record) => with_result(&record).filter(|it| fits(filter, it, now)),
-            // The plan names the reason why it cannot be read.
-            Err(_) => {
-                Some(Match::of(Work::Token(key)).grouped()).filter(|it| fits(of_unread.as_ref(), it, now))
+        for (key, record) in page.tokens {
+            let found = match record {
+                Ok(record) => with_result(&record).filter(|it| fits(filter, it, now)),
+                Err(_) => {
+                    reading.name_unread(Match::of(Work::Token(key)).grouped(), now, &mut take);
+                    None
+                }
+            };
+            if !reading.keep(found, &mut take) {
+                return Ok(());
             }
-        });
-        if !reading.keep(fitting, &mut take) || page.next.is_none() {
+        }
+        if page.next.is_none() {
             return Ok(());
         }
         from = page.next;

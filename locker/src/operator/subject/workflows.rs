@@ -72,8 +72,10 @@ async fn read_results(
             }
             let read = context.store().read_header(&listed.workflow, context.until(reading.deadline)).await;
             let fitting = match read {
-                // The plan names the reason why it cannot be read.
-                Err(Error::Record { .. }) => Some(unread),
+                Err(Error::Record { .. }) => {
+                    reading.name_unread(unread, now, &mut take);
+                    None
+                }
                 read => {
                     let Some(header) = reading.value(read)? else { return Ok(()) };
                     let header = header.filter(|header| header.may_redact());
