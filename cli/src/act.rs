@@ -57,8 +57,8 @@ pub(crate) async fn call(
     }
 }
 
-/// Whether an operator must have read the effect of the act: it erases a result, or the work may be
-/// done twice.
+/// Whether an operator must have read the effect of the act, because it erases a result or has an
+/// option that allows more than the verb alone.
 const fn needs_dry_run(act: &Act) -> bool {
     matches!(act.verb, Verb::Redact) || act.running || act.completed || act.new_key
 }
@@ -93,7 +93,9 @@ impl One<'_> {
             _ => None,
         };
         let verb = act.verb;
-        let option = option.map(|option| format!("; to {verb} it anyway, add {option}"));
+        // The option may need the id of another dry run.
+        let again = if self.seen.id().is_some() { " and leave out --seen, to see the effect" } else { "" };
+        let option = option.map(|option| format!("; to {verb} it anyway, add {option}{again}"));
         let process = match part {
             Part::Token(record) if process::alive(record.locked_by()) == Some(true) => {
                 let number = process::number(record.locked_by()).unwrap_or_default();

@@ -35,7 +35,8 @@ const SIDES: [&str; 2] = ["Locker", "bare SDK"];
 /// Operations that are counted, and operations of a round.
 const COUNT: u64 = 100;
 /// Copies of the requests of the bare SDK. The order of a hash table is random, and it decides how
-/// often the SDK allocates. One copy has one order for a whole run; many have the average.
+/// often the SDK allocates. One copy has one order, so its count differs from run to run. The
+/// average of many copies does not.
 const COPIES: usize = 50;
 
 struct Job {

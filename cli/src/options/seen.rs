@@ -7,9 +7,8 @@ use crate::exit::Exit;
 
 #[derive(Debug, Args)]
 pub(crate) struct Seen {
-    /// Act on the record as it was shown under this id; without it, print a dry run with its id and
-    /// exit with 6. The id of `locker show` is accepted too, but not for `redact`, --running,
-    /// --completed and --new-key.
+    /// Act on the record as it was shown under this id: by a dry run, or for most acts by `locker
+    /// show`. Without it, print a dry run with its id and exit with 6.
     #[arg(long = "seen", value_name = "ID")]
     id: Option<String>,
 }

@@ -16,8 +16,9 @@ use crate::output::{self, UNREAD};
 
 const RELEASE: &str = "\
 Without --seen, nothing is changed: the verb prints its effect and the id for --seen, and
-exits with 6. Without another option, it is for a token that is overdue, in doubt or held. A refusal
-exits with 4 and changes nothing.
+exits with 6. Without another option, it is for a token that is overdue, in doubt or held. With
+--running, --completed or --new-key, --seen accepts only the id of the dry run, not the id of
+`locker show`. A refusal exits with 4 and changes nothing.
 
 Examples:
   locker show report/2026-11      its state, its cause, and the id for --seen
@@ -26,8 +27,8 @@ Examples:
 const RESOLVE: &str = "\
 Without --seen, nothing is changed: the verb prints its effect and the id for --seen, and
 exits with 6. The result is what later callers get. `locker show` names its form; for a command of
-`locker once`, it is the exit code, and optionally the output. A refusal exits with 4 and changes
-nothing.
+`locker once`, it is the exit code, and optionally the output. With --running, --seen accepts only
+the id of the dry run. A refusal exits with 4 and changes nothing.
 
 Examples:
   locker show report/2026-11      its state, its form, and the id for --seen

@@ -21,6 +21,7 @@ pub(crate) struct Retry {
     step: Option<String>,
 
     /// Give the provider another key: if the step did happen, the provider no longer recognises it.
+    /// --seen then accepts only the id of the dry run.
     #[arg(long, requires = "step")]
     new_key: bool,
 }

@@ -78,7 +78,7 @@ fn a_released_token_is_done_anew_and_shows_who_and_why_until_then() {
     assert_eq!(anew.text(), "second\n");
 }
 
-/// `show` does not print the effect of such a release.
+/// `locker show` does not print the effect of the act, so its id is refused.
 #[test]
 fn release_that_may_repeat_work_needs_the_id_of_its_dry_run() {
     let place = place();
@@ -96,6 +96,11 @@ fn release_that_may_repeat_work_needs_the_id_of_its_dry_run() {
         };
         assert_eq!((released.code, released.said.contains(said)), (code, true), "{key}: {}", released.said);
     }
+    place.once("five", &["--hold-on-failure"], "exit 1");
+    let revision = place.show("five")["revision"].as_str().expect("a revision").to_owned();
+    let resolve = ["resolve", "five", "--running", "--reason", "it left", "--result", r#"{"exit":0}"#];
+    assert_eq!(place.run(&[&resolve[..], &["--seen", &revision]].concat()).code, 4);
+    assert_eq!(place.act(&resolve).code, 0);
 }
 
 /// The three steps of an operator who looked, while the owner was about to end.

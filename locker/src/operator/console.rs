@@ -72,8 +72,9 @@ impl Console {
 
     /// Limits a verb to this many entries.
     ///
-    /// A [`list`](Self::list) and a [`plan`](Self::plan) return at most this many matches. Every
-    /// other verb reads at most this many entries of each list of the index.
+    /// A [`list`](Self::list) and a [`plan`](Self::plan) return at most this many matches. A record
+    /// [with a result](super::Filter::with_result) that cannot be read does not count. Every other
+    /// verb reads at most this many entries of each list of the index.
     ///
     /// The default is 2,000 for a [`timeline`](Self::timeline) and 10,000 for every other verb.
     pub const fn limit(mut self, entries: usize) -> Self {

@@ -246,7 +246,8 @@ impl Filter {
     ///
     /// The time of [`since`](Self::since) and [`until`](Self::until) is the time when the work was
     /// begun. A [`cause`](Self::cause) selects only workflows: the failure of a token that has
-    /// ended is its answer, which is not searched.
+    /// ended is its answer, which is not searched. A record that cannot be read is listed if its
+    /// key fits.
     ///
     /// **No index contains such tokens, so the whole table of tokens is read:** half a read unit
     /// for each 4 KB of the table, with the permission `dynamodb:Scan`. For workflows, Locker reads

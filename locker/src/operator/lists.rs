@@ -99,7 +99,7 @@ impl Reading<'_> {
     /// Passes on a record that cannot be read, so that a plan names the reason.
     ///
     /// Only its key is known. It does not count against the limit: a redact of all results is
-    /// repeated until it finds none, and the same unreadable records would fill each of its plans.
+    /// repeated until it erases none, and the same unreadable records would fill each of its plans.
     pub(super) fn name_unread(&self, unread: Match, now: DateTime<Utc>, take: impl FnOnce(Match)) {
         if fits(self.filter.map(Filter::for_keys).as_ref(), &unread, now) {
             take(unread);

@@ -107,6 +107,7 @@ impl Section {
             "REVISION" => given.revision,
             "TEXT" => "the provider was called",
             "JSON" => given.result,
+            "ID" => word,
             word => {
                 let is_blank = word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase());
                 assert!(!is_blank, "{line}: nothing is given for {word}");
@@ -115,7 +116,12 @@ impl Section {
         });
         let words: Vec<_> = words.chain(["--output", "json"]).collect();
         assert!(words.iter().all(|word| !word.is_empty()), "{line}: something is not given: {given:?}");
-        place.run(&words)
+        let Some(seen) = words.iter().position(|word| *word == "ID") else { return place.run(&words) };
+        // The id of the dry run, which is the same call without `--seen ID`.
+        let dry_run = place.run(&[&words[..seen - 1], &words[seen + 1..]].concat());
+        assert_eq!(dry_run.code, 6, "{line}: {}", dry_run.said);
+        let id = dry_run.json()["seen"].as_str().expect("an id").to_owned();
+        place.run(&[&words[..seen], &[id.as_str()], &words[seen + 1..]].concat())
     }
 
     /// Fails unless each line and each row was followed.
