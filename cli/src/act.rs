@@ -30,9 +30,14 @@ pub(crate) enum Called {
     Refused(Refusal),
     /// The operator saw another record, or another act.
     Differs(Differs),
+    /// A former version of the workflow has the event with this id. Nothing was written.
+    GivenBefore,
     /// The act was written; or the record changed before the write.
     Ran { meaning: Meaning, intervened: Intervened },
 }
+
+/// Why a signal is not written, which only the write finds out.
+pub(crate) const GIVEN_BEFORE: &str = "a former version of it has an event with this id";
 
 /// The protocol of an act on one record: without the id that the operator `saw`, a dry run.
 ///
@@ -53,7 +58,11 @@ pub(crate) async fn call(
     match saw.map(|saw| compare(saw, &id, only_dry_run || needs_dry_run(act))) {
         None => Ok(Called::DryRun { meaning, id }),
         Some(Err(differs)) => Ok(Called::Differs(differs)),
-        Some(Ok(())) => Ok(Called::Ran { meaning, intervened: console.act(part, act, operator).await? }),
+        Some(Ok(())) => match (console.act(part, act, operator).await?, act.verb) {
+            // The rule allowed the signal, and does not read former versions.
+            (Intervened::NotPossible, Verb::Signal) => Ok(Called::GivenBefore),
+            (intervened, _) => Ok(Called::Ran { meaning, intervened }),
+        },
     }
 }
 
@@ -78,6 +87,9 @@ impl One<'_> {
             }
             Called::Refused(refusal) => Err(self.refused(part, act, &refusal)),
             Called::Differs(differs) => Err(self.seen.refused(differs, self.said, &self.look)),
+            Called::GivenBefore => {
+                Err(Exit::say(Exit::CHANGED, format!("{} was left as it is: {GIVEN_BEFORE}", self.said)))
+            }
             Called::Ran { meaning, intervened } => {
                 meaning.unknown.iter().for_each(output::say);
                 Ok(Acted::Ran(intervened))

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use locker::workflow::{
-    Compensated, Compensation, Flow, List, Outcome, Reported, RetryPolicy, State, StepState, Stop, Workflow,
-    Workflows,
+    Compensated, Compensation, Completer, Flow, List, Outcome, Reaper, Reported, RetryPolicy, State,
+    StepState, Stop, Workflow, Workflows,
 };
 use locker::{Failure, Intervened};
-use locker_tests::ada;
+use locker_tests::{DAY, ada};
 
 use crate::bench::{Books, Desk, LATER};
 use crate::interleavings::{Script, forever, input};
@@ -236,4 +236,141 @@ async fn close_leaves_a_step_in_doubt_to_the_workflow_that_started_it() {
     let closed = workflows.close(&desk.view("r/2").await, &ada()).await.unwrap();
     assert_eq!(closed, Intervened::Done);
     assert_eq!(state().await, StepState::Started);
+}
+
+/// Steps in doubt with compensations. The workflow is quarantined and closed.
+async fn closed_in_doubt(desk: &Desk, steps: &'static [&'static str]) -> (Script, Workflows) {
+    let code = Script::new(move |flow, _| async move {
+        let mut steps: Vec<_> = steps
+            .iter()
+            .map(|step| {
+                let doubt = async |_| Err::<(), _>(Failure::in_doubt("no reply".to_owned()));
+                flow.once(*step).retry(RetryPolicy::never()).compensate(&"refund").run(doubt)
+            })
+            .map(Box::pin)
+            .collect();
+        // All of them start before the first one stops.
+        let mut stopped = None;
+        for step in &mut steps {
+            stopped = step.await.err().or(stopped);
+        }
+        stopped.map_or_else(|| Ok("paid".to_owned()), Err)
+    });
+    let (workflows, _) = desk.machine();
+    drop(workflows.start(&code, "o/1", &input()).run().await.unwrap());
+    desk.bench.clock.advance(LATER);
+    assert_eq!(workflows.close(&desk.view("o/1").await, &ada()).await.unwrap(), Intervened::Done);
+    (code, workflows)
+}
+
+async fn state_and_list(desk: &Desk) -> (State, Option<List>) {
+    let view = desk.view("o/1").await;
+    (view.state(), view.listed())
+}
+
+/// The operator may have repaired each of the effects manually.
+#[tokio::test]
+async fn nothing_is_compensated_after_a_close_until_an_operator_says_so() {
+    let desk = Desk::new().await;
+    let (code, workflows) = closed_in_doubt(&desk, &["a", "b", "c", "d"]).await;
+    let report = async |step| workflows.report("o/1", step).completed(&()).await.unwrap();
+    let waits = async |what: &str| {
+        desk.settle(&code).await;
+        assert_eq!(
+            (code.books.entries(), desk.quarantine().await),
+            (vec![], vec!["o/1".to_owned()]),
+            "{what}"
+        );
+    };
+    for step in ["b", "a"] {
+        assert_eq!(report(step).await, Reported::Compensates);
+        waits(step).await;
+    }
+    let skipped = workflows.skip_step(&desk.view("o/1").await, "a", &ada()).await.unwrap();
+    assert_eq!(skipped, Intervened::Done);
+    waits("a decision about one step is none about the others").await;
+    let why = "an operator closed it before b was compensated: skip what was repaired by hand, then retry the \
+               workflow to compensate the rest";
+    assert_eq!(desk.view("o/1").await.reason(), Some(why));
+    let skipped = workflows.skip_step(&desk.view("o/1").await, "b", &ada()).await.unwrap();
+    assert_eq!(skipped, Intervened::Done);
+    desk.settle(&code).await;
+    assert_eq!(state_and_list(&desk).await, (State::Cancelled, Some(List::Finished)));
+    assert_eq!(report("c").await, Reported::Compensates);
+    waits("it has ended again").await;
+    // The retry is a decision about c. The outcome of d comes after it.
+    assert_eq!(workflows.retry(&desk.view("o/1").await, &ada()).await.unwrap(), Intervened::Done);
+    assert_eq!(report("d").await, Reported::Compensates);
+    waits("the outcome came after the retry").await;
+    assert_eq!(workflows.retry(&desk.view("o/1").await, &ada()).await.unwrap(), Intervened::Done);
+    desk.settle(&code).await;
+    assert_eq!(code.books.entries(), ["undo d", "undo c"]);
+    assert_eq!(state_and_list(&desk).await, (State::Cancelled, Some(List::Finished)));
+}
+
+#[tokio::test]
+async fn workflow_with_a_step_in_doubt_stays_closed_and_is_never_deleted() {
+    for skips in [true, false] {
+        let desk = Desk::new().await;
+        let (code, workflows) = closed_in_doubt(&desk, &["a", "b"]).await;
+        assert_eq!(workflows.report("o/1", "a").completed(&()).await.unwrap(), Reported::Compensates);
+        let seen = desk.view("o/1").await;
+        let decided = match skips {
+            true => workflows.skip_step(&seen, "a", &ada()).await,
+            false => workflows.retry(&seen, &ada()).await,
+        };
+        assert_eq!(decided.unwrap(), Intervened::Done);
+        desk.settle(&code).await;
+        assert_eq!(state_and_list(&desk).await, (State::Cancelled, Some(List::Finished)));
+        desk.bench.clock.advance(366 * DAY);
+        let reaper = Reaper::new(&Completer::new(&workflows).register(code.clone()));
+        let reaped = reaper.run().await.unwrap();
+        assert_eq!((reaped.deleted, reaped.kept), (0, 1), "skips: {skips}");
+    }
+}
+
+/// A compensation makes a payment, which may have happened twice. The outcome of another step
+/// arrives after that.
+#[derive(Clone, Default)]
+struct PaysBack(Books);
+
+impl Workflow for PaysBack {
+    const NAME: &'static str = "pays-back";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let charge = flow.once("charge").compensate(&"pay-back");
+        charge.run(async |_| Ok::<_, Failure>(())).await?;
+        let doubt = async |_| Err::<(), _>(Failure::in_doubt("no reply".to_owned()));
+        flow.once("seat").retry(RetryPolicy::never()).compensate(&"give-back").run(doubt).await
+    }
+
+    async fn compensate(&self, flow: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
+        if compensation.name() == "give-back" {
+            return Ok(if compensation.is_late() { Compensated::Done } else { Compensated::Nothing });
+        }
+        let paid = flow.once("pay").run(async |_| Ok::<_, Failure>(1)).await;
+        self.0.enter("pay");
+        paid.map(|_| Compensated::Done).map_err(|_| Failure::transient("down".to_owned()))
+    }
+}
+
+#[tokio::test]
+async fn late_outcome_leaves_a_quarantine_for_a_payment_that_happened_twice() {
+    let desk = Desk::new().await;
+    let code = PaysBack::default();
+    let (workflows, _) = desk.machine();
+    workflows.start(&code, "o/1", &()).run().await.unwrap();
+    desk.bench.clock.advance(LATER);
+    assert_eq!(workflows.compensate(&desk.view("o/1").await, &ada()).await.unwrap(), Intervened::Done);
+    desk.settle(&code).await;
+    let view = desk.view("o/1").await;
+    let pay = view.steps().iter().find(|step| step.name().starts_with("pay")).expect("a payment").name();
+    assert_eq!(workflows.report("o/1", &pay).completed(&2).await.unwrap(), Reported::Twice);
+    assert_eq!(workflows.report("o/1", "seat").completed(&()).await.unwrap(), Reported::Compensates);
+    desk.settle(&code).await;
+    assert_eq!(desk.quarantine().await, ["o/1"]);
+    let reason = desk.view("o/1").await.reason().unwrap_or_default().to_owned();
+    assert!(reason.starts_with("a step may have happened twice"), "{reason}");
 }

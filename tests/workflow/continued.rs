@@ -481,7 +481,17 @@ async fn operator_does_not_give_again_what_a_version_read() {
     assert_eq!(signalled(&desk).await, Signalled::Accepted);
     desk.settle(&code).await;
     assert_eq!(signalled(&desk).await, Signalled::Duplicate);
+    let console = Console::new().workflows(&desk.machine().0).event(&PAID);
+    let part = console.get("r/1 v2").await.unwrap().remove(0);
+    let signal = Act::signal("paid", json!(100));
+    let unread = "whether a former version has an event with this id; then nothing is written";
+    let unknown = |act: &Act| console.check(&part, act).unwrap().unknown;
+    assert_eq!(
+        (unknown(&signal.clone().event_id("e-1")), unknown(&signal)),
+        (vec![unread.to_owned()], vec![])
+    );
     let given = given_by_operator(&desk, "r/1 v2").await;
+    assert_eq!(given, Intervened::NotPossible);
     desk.settle(&code).await;
     let read = code.books.entries().into_iter().filter(|entry| entry.ends_with("Some(100)")).count();
     assert_eq!(read, 1, "{given:?}: {:?}", code.books.entries());

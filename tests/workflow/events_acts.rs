@@ -177,6 +177,19 @@ async fn skip_is_refused_after_a_closed_workflow_is_due_again() {
     assert!(matches!(late, Signalled::Late { compensates: true, .. }), "{late:?}");
     let skip = Act::skip().step("event:paid#a");
     assert_eq!(console(&desk).act(&seen, &skip, &ada()).await.unwrap(), Intervened::Changed);
+    // The operator repaired both effects. A decision about one is none about the other.
+    for (part, listed) in [("a", List::Quarantine), ("b", List::Finished)] {
+        act(&desk, Act::skip().step(format!("event:paid#{part}"))).await;
+        desk.settle(&code).await;
+        let view = desk.view("o/1").await;
+        assert_eq!(
+            (code.books.entries(), view.listed()),
+            (vec![], Some(listed)),
+            "{part}: {:?}",
+            view.reason()
+        );
+    }
+    assert_eq!(desk.view("o/1").await.state(), State::Cancelled);
 }
 
 /// Its refund waits for the end of the test; or its code does, after the time of its wait.

@@ -1,12 +1,16 @@
 //! The gauges that alarms watch are the numbers of the one list.
 
+use std::collections::HashMap;
+use std::time::Duration;
+
 use locker::operator::{Console, Need, Subject};
 use locker::workflow::{Completer, Event, Flow, RetryPolicy, Stop, Workflow};
 use locker::{Failure, Scanner};
 use locker_tests::{DAY, MINUTE, held_by};
-use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 use crate::bench::{Desk, LATER};
+use crate::interleavings::{Script, input};
 
 #[derive(Clone)]
 struct Trip(Failure);
@@ -34,6 +38,20 @@ impl Workflow for Paid {
     async fn run(&self, flow: &Flow, (): ()) -> Result<u32, Stop> {
         Ok(flow.wait_for(PAID, DAY).await?.unwrap_or_default())
     }
+}
+
+/// The values of all gauges since the last call, by their names.
+fn gauges(snapshotter: &Snapshotter) -> impl Fn(&str) -> f64 + use<> {
+    let gauges: HashMap<_, _> = snapshotter
+        .snapshot()
+        .into_vec()
+        .into_iter()
+        .filter_map(|(key, _, _, value)| match value {
+            DebugValue::Gauge(value) => Some((key.key().name().to_owned(), value.into_inner())),
+            _ => None,
+        })
+        .collect();
+    move |name| *gauges.get(name).unwrap_or_else(|| panic!("no {name}"))
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,16 +103,7 @@ async fn scanner_and_completer_report_the_numbers_of_status() {
         let of = status.groups.iter().filter(|group| needs.contains(&group.need));
         of.map(|group| group.count).sum::<usize>()
     };
-    let gauges = snapshotter.snapshot().into_vec();
-    let gauge = |name: &str| {
-        gauges
-            .iter()
-            .find_map(|(key, _, _, value)| match value {
-                DebugValue::Gauge(value) if key.key().name() == name => Some(value.into_inner()),
-                _ => None,
-            })
-            .unwrap_or_else(|| panic!("no {name}"))
-    };
+    let gauge = gauges(&snapshotter);
     let (tokens, of_workflows): (Vec<_>, Vec<_>) =
         status.groups.iter().partition(|group| group.subject == Subject::Tokens);
     assert_eq!((tokens.len(), of_workflows.len()), (3, 5), "{status:?}");
@@ -109,4 +118,32 @@ async fn scanner_and_completer_report_the_numbers_of_status() {
     ] {
         assert_eq!((count(needs), gauge(name)), (expected as usize, f64::from(expected)), "{name}");
     }
+}
+
+/// The next run drives it. Under a steady load, each run leaves such workflows.
+#[tokio::test(start_paused = true)]
+async fn workflow_that_becomes_due_during_a_run_is_no_backlog() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _recording = ::metrics::set_default_local_recorder(&recorder);
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine();
+    let (begins, clock) = (workflows.clone(), desk.bench.clock.clone());
+    let code = Script::new(move |_, _| {
+        let (begins, clock) = (begins.clone(), clock.clone());
+        async move {
+            clock.advance(Duration::from_secs(1));
+            let begun = begins.start(&Paid, "paid/1", &()).enqueue().await;
+            assert!(begun.is_ok(), "{begun:?}");
+            Ok("begun".to_owned())
+        }
+    });
+    drop(workflows.start(&code, "s/1", &input()).enqueue().await.unwrap());
+    desk.bench.clock.advance(LATER);
+    let done = Completer::new(&workflows).register(code).register(Paid).run().await.unwrap();
+    assert_eq!((done.claimed, gauges(&snapshotter)("unfinishedWorkflows")), (1, 0.0));
+    // A run without its code leaves it: it was due before that run.
+    desk.bench.clock.advance(LATER);
+    Completer::new(&workflows).run().await.unwrap();
+    assert_eq!(gauges(&snapshotter)("unfinishedWorkflows"), 1.0);
 }

@@ -2,11 +2,12 @@
 //! for an operator.
 
 use chrono::{DateTime, Utc};
-use locker::workflow::{Completer, Flow, Outcome, Stop, Workflow, Workflows};
+use locker::workflow::{Completer, Flow, Outcome, State, StepKind, Stop, Workflow, Workflows};
 use locker::{Failure, Intervened, RunError};
 use locker_tests::{HOUR, MINUTE, ada};
 
 use crate::bench::{Books, Desk, LATER};
+use crate::interleavings::{Script, input};
 
 /// Charges once. Its step begins a token of its own.
 #[derive(Clone)]
@@ -201,4 +202,148 @@ async fn decision_about_a_step_does_not_run_the_other_forgotten_steps() {
         assert_eq!(code.0.entries(), [""; 0]);
         assert_eq!(desk.view("order/7").await.result(), Some("14"));
     }
+}
+
+/// Runs once the operator has recorded that the charge happened, with the code in these forms.
+async fn with_a_charge_on_record(desk: &Desk, keys: &[&'static str], code: &Script) -> Workflows {
+    for key in keys {
+        let started = desk.machine().0.start(code, *key, &input()).enqueue().await;
+        assert!(matches!(started, Ok(Outcome::InProgress(_))), "{started:?}");
+    }
+    desk.bench.clock.advance(HOUR);
+    let workflows = closed(desk, desk.now());
+    desk.bench.clock.advance(MINUTE);
+    let done = workflows.resolve_step(&desk.view(keys[0]).await, "charge", &7.into(), &ada()).await;
+    assert_eq!(done.expect("an answer"), Intervened::Done);
+    assert_eq!(desk.view(keys[0]).await.steps()[0].kind(), StepKind::Given);
+    for key in keys {
+        let retried = workflows.retry(&desk.view(key).await, &ada()).await;
+        assert_eq!(retried.expect("an answer"), Intervened::Done, "{key}");
+    }
+    workflows
+}
+
+async fn drive(desk: &Desk, workflows: &Workflows, code: &Script) {
+    for _ in 0..3 {
+        desk.bench.clock.advance(LATER);
+        Completer::new(workflows).register(code.clone()).run().await.expect("a run");
+    }
+}
+
+fn fails<T>() -> Result<T, Stop> {
+    Err(Stop::fail("no seat is left"))
+}
+
+/// The operator does not know the compensation of the charge. The code does.
+#[tokio::test(start_paused = true)]
+async fn charge_that_an_operator_recorded_is_compensated_as_its_code_declares() {
+    let once = Script::new(|flow, script| async move {
+        flow.once("before").compensate(&"refund").run(async |_| Ok(())).await?;
+        let charge = flow.once("charge").compensate(&"refund");
+        let charged: u32 = charge.run(async |_| Ok(script.books.enter("charge")).map(|()| 1)).await?;
+        assert_eq!(charged, 7);
+        fails()
+    });
+    let atomic = Script::new(|flow, _| async move {
+        flow.once("before").compensate(&"refund").run(async |_| Ok(())).await?;
+        let charged: u32 = flow.atomic("charge").compensate(&"refund").commit(&1).await?;
+        assert_eq!(charged, 7);
+        fails()
+    });
+    for (code, kind) in [(once, StepKind::Once), (atomic, StepKind::Atomic)] {
+        let desk = Desk::new().await;
+        let workflows = with_a_charge_on_record(&desk, &["o/1"], &code).await;
+        drive(&desk, &workflows, &code).await;
+        assert_eq!(code.books.entries(), ["undo charge", "undo before"]);
+        let view = desk.view("o/1").await;
+        let charge = view.steps().iter().find(|step| step.name() == "charge").expect("a charge");
+        assert_eq!((view.state(), charge.kind()), (State::Failed, kind));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn pivot_that_an_operator_recorded_keeps_the_steps_before_it() {
+    let once = Script::new(|flow, _| async move {
+        flow.once("before").compensate(&"refund").run(async |_| Ok(())).await?;
+        let _: u32 = flow.once("charge").pivot().run(async |_| Ok(1)).await?;
+        fails()
+    });
+    let atomic = Script::new(|flow, _| async move {
+        flow.once("before").compensate(&"refund").run(async |_| Ok(())).await?;
+        let _: u32 = flow.atomic("charge").pivot().commit(&1).await?;
+        fails()
+    });
+    for code in [once, atomic] {
+        let desk = Desk::new().await;
+        let workflows = with_a_charge_on_record(&desk, &["o/1"], &code).await;
+        drive(&desk, &workflows, &code).await;
+        assert_eq!(code.books.entries(), [""; 0]);
+        assert_eq!(desk.quarantine().await, ["o/1"]);
+        let reason = desk.view("o/1").await.reason().unwrap_or_default().to_owned();
+        assert!(reason.contains("past its pivot charge"), "{reason}");
+    }
+}
+
+/// Only the code knows the compensation, and fails before it reaches the charge.
+#[tokio::test(start_paused = true)]
+async fn charge_that_an_operator_recorded_and_no_code_reached_needs_an_operator() {
+    let desk = Desk::new().await;
+    let code = Script::new(|_, _| async move { fails() });
+    let workflows = with_a_charge_on_record(&desk, &["o/1"], &code).await;
+    drive(&desk, &workflows, &code).await;
+    assert_eq!(desk.quarantine().await, ["o/1"]);
+    let reason = desk.view("o/1").await.reason().unwrap_or_default().to_owned();
+    assert!(reason.contains("charge") && reason.ends_with("repair it, then close the workflow"), "{reason}");
+    assert_eq!(workflows.close(&desk.view("o/1").await, &ada()).await.unwrap(), Intervened::Done);
+    drive(&desk, &workflows, &code).await;
+    assert_eq!(desk.view("o/1").await.state(), State::Failed);
+}
+
+/// A plain step takes the result that an operator recorded.
+#[tokio::test(start_paused = true)]
+async fn step_that_an_operator_recorded_is_not_compensated() {
+    let desk = Desk::new().await;
+    let code = Script::new(|flow, _| async move {
+        flow.once("after").compensate(&"refund").run(async |_| Ok(())).await?;
+        let _: u32 = flow.step("charge").run(async |_| Ok(1)).await?;
+        fails()
+    });
+    let workflows = with_a_charge_on_record(&desk, &["o/1"], &code).await;
+    drive(&desk, &workflows, &code).await;
+    assert_eq!(code.books.entries(), ["undo after"]);
+    assert_eq!(desk.view("o/1").await.state(), State::Failed);
+}
+
+/// Another workflow has a step with the same key. The operator recorded the step in one of them,
+/// which runs first.
+#[tokio::test(start_paused = true)]
+async fn charge_with_its_own_key_that_an_operator_recorded_happens_in_no_other_workflow() {
+    let desk = Desk::new().await;
+    let code = Script::new(|flow, script| async move {
+        let charge = flow.once("charge").key("card/1").compensate(&"refund");
+        let charged: u32 = charge.run(async |_| Ok(script.books.enter("charge")).map(|()| 1)).await?;
+        Ok(charged.to_string())
+    });
+    let workflows = with_a_charge_on_record(&desk, &["o/1"], &code).await;
+    drive(&desk, &workflows, &code).await;
+    let other = workflows.start(&code, "o/2", &input()).requested_at(desk.now()).run().await;
+    assert!(matches!(&other, Ok(Outcome::Completed(done)) if **done == *"7"), "{other:?}");
+    assert_eq!(code.books.entries(), [""; 0]);
+    let seen = desk.view("o/1").await;
+    assert_eq!((seen.state(), seen.result()), (State::Completed, Some("\"7\"")));
+}
+
+/// The same, and the workflow in which it is recorded fails.
+#[tokio::test(start_paused = true)]
+async fn charge_with_its_own_key_is_compensated_by_the_workflow_in_which_it_was_recorded() {
+    let desk = Desk::new().await;
+    let code = Script::new(|flow, script| async move {
+        let charge = flow.once("charge").key("card/1").compensate(&"refund");
+        let _: u32 = charge.run(async |_| Ok(script.books.enter("charge")).map(|()| 1)).await?;
+        fails()
+    });
+    let workflows = with_a_charge_on_record(&desk, &["o/1"], &code).await;
+    drive(&desk, &workflows, &code).await;
+    assert_eq!(code.books.entries(), ["undo charge"]);
+    assert_eq!(desk.view("o/1").await.state(), State::Failed);
 }

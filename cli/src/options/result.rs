@@ -26,13 +26,56 @@ pub(crate) fn json_in_form(text: &str) -> Result<Value, Exit> {
 
 /// `example`: how a string is typed.
 fn read(name: &str, example: &str, text: &str) -> Result<Value, Exit> {
-    serde_json::from_str::<Unambiguous>(text).map(|read| read.0).map_err(|error| {
+    let value = serde_json::from_str::<Unambiguous>(text).map(|read| read.0).map_err(|error| {
         let (what, advice) = match error.is_data() {
             true => ("is not clear", "name each member once".to_owned()),
             false => ("is not JSON", format!("a string needs quotes, {example}")),
         };
         Exit::say(Exit::USAGE, format!("{name} {what}: {error}; {advice}"))
+    })?;
+    match numbers(text).find(|number| is_rounded(number)) {
+        None => Ok(value),
+        Some(number) => {
+            let because =
+                "has more digits than a number keeps here; give it as a string, if its reader takes one";
+            Err(Exit::say(Exit::USAGE, format!("{name} is not clear: {number} {because}")))
+        }
+    }
+}
+
+/// Returns the numbers of JSON.
+fn numbers(json: &str) -> impl Iterator<Item = &str> {
+    let (mut in_string, mut escaped) = (false, false);
+    json.split(move |it: char| {
+        match (in_string, escaped, it) {
+            (true, false, '\\') => escaped = true,
+            (_, false, '"') => in_string = !in_string,
+            _ => escaped = false,
+        }
+        in_string || !(it.is_ascii_digit() || "+-.eE".contains(it))
     })
+    .filter(|token| token.starts_with(|it: char| it == '-' || it.is_ascii_digit()))
+}
+
+/// Returns whether another number is stored than this text.
+fn is_rounded(number: &str) -> bool {
+    serde_json::from_str::<Value>(number).is_ok_and(|stored| digits(&stored.to_string()) != digits(number))
+}
+
+/// Returns the digits of a number without zeros at either end, and the power of ten of the last one.
+fn digits(number: &str) -> (String, i64) {
+    let number = number.trim_start_matches('-');
+    let (mantissa, power) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let all = format!("{whole}{fraction}");
+    let digits = all.trim_end_matches('0');
+    if digits.is_empty() {
+        return (String::new(), 0);
+    }
+    let power = power.parse::<i64>().unwrap_or(i64::MAX / 2);
+    let (zeros, places) = (all.len() - digits.len(), fraction.len());
+    let power = power + i64::try_from(zeros).unwrap_or_default() - i64::try_from(places).unwrap_or_default();
+    (digits.trim_start_matches('0').to_owned(), power)
 }
 
 /// A JSON value in which no object has a member twice. `serde_json` would keep the last of the two
@@ -117,6 +160,41 @@ mod tests {
         }
         let said = result("sent").unwrap_err();
         assert!(said.said().starts_with("--result is not JSON: expected value"), "{}", said.said());
+    }
+
+    #[test]
+    fn number_that_would_be_rounded_is_refused() {
+        for number in [
+            "100000000000000000001",
+            "0.12345678901234567891",
+            "-18446744073709551616.5",
+            "1e-400",
+            "12345678901234567890123e4",
+        ] {
+            for text in
+                [number.to_owned(), format!(r#"{{"wei":[1,{number}]}}"#), format!("[\"a\\\"1\", {number}]")]
+            {
+                let refused = result(&text).unwrap_err();
+                let said = refused.said();
+                assert!(
+                    said.starts_with(&format!("--result is not clear: {number} has more digits")),
+                    "{said}"
+                );
+            }
+        }
+        for text in [
+            "18446744073709551615",
+            "-0.0",
+            "0.10",
+            "1E2",
+            "1.50e+3",
+            "100000000000000000000",
+            "1e22",
+            r#""100000000000000000001""#,
+            r#"{"a\"1":"x 100000000000000000001"}"#,
+        ] {
+            assert!(result(text).is_ok(), "{text}");
+        }
     }
 
     fn any_json() -> impl Strategy<Value = Value> {

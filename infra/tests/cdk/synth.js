@@ -28,6 +28,14 @@ assert.deepStrictEqual(JSON.parse(JSON.stringify(completer.Properties.Environmen
   LOCKER_STACK: "shop",
   LOCKER_WORKFLOWS_TABLE: { Ref: table[0] },
 });
+assert.strictEqual(completer.Properties.Timeout, 60);
+const invoked = Object.values(made.Resources).find((it) => it.Type === "AWS::Lambda::EventInvokeConfig");
+const queue = Object.entries(made.Resources).find(([name]) => name === "MissedCompletions");
+assert.strictEqual(queue[1].Type, "AWS::SQS::Queue");
+assert.strictEqual(invoked.Properties.MaximumRetryAttempts, 0);
+assert.deepStrictEqual(JSON.parse(JSON.stringify(invoked.Properties.DestinationConfig.OnFailure.Destination)), {
+  "Fn::GetAtt": [queue[0], "Arn"],
+});
 const role = Object.values(made.Resources).find(
   (it) => it.Type === "AWS::IAM::Role" && JSON.stringify(it.Properties.ManagedPolicyArns ?? "").includes("CompleterPolicy"),
 );

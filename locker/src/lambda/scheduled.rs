@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use lambda_runtime::{Error, LambdaEvent};
 use serde_json::Value;
 
 use super::deadline::deadline;
+use crate::clock::{Clock as _, SystemClock};
 #[cfg(feature = "messages")]
 use crate::relay::{Relay, RelayReport};
 use crate::session::due_work::RunReport;
@@ -19,13 +21,33 @@ const TO_REPORT: Duration = Duration::from_secs(2);
 #[cfg(feature = "workflow")]
 const TO_STOP: Duration = Duration::from_secs(5);
 
+/// Returns the time until which a scheduled function works.
+///
+/// # Errors
+///
+/// If an invocation begins without time to work: the timeout of its function is too short. Without
+/// an error, each run would do nothing and succeed.
+fn until(event: &LambdaEvent<Value>, reserve: Duration) -> Result<Option<DateTime<Utc>>, Error> {
+    let until = deadline(&event.context, reserve);
+    if until.is_some_and(|until| until <= SystemClock.now()) {
+        let seconds = reserve.as_secs();
+        let advice = "set the timeout of the function to 60 seconds";
+        return Err(format!(
+            "nothing was done: less than {seconds} seconds are left to this invocation; {advice}"
+        )
+        .into());
+    }
+    Ok(until)
+}
+
 /// Scans until 2 seconds before the end of the invocation, on any event of a schedule.
 ///
 /// # Errors
 ///
-/// If nothing could be read. The schedule tries again.
+/// If nothing could be read: the schedule tries again. If less than 2 seconds are left: set a longer
+/// timeout of the function.
 pub async fn scan(locker: &Locker, event: LambdaEvent<Value>) -> Result<RunReport<ScanReport>, Error> {
-    let until = deadline(&event.context, TO_REPORT);
+    let until = until(&event, TO_REPORT)?;
     Ok(until.into_iter().fold(Scanner::new(locker), Scanner::deadline).run().await?)
 }
 
@@ -37,13 +59,14 @@ pub async fn scan(locker: &Locker, event: LambdaEvent<Value>) -> Result<RunRepor
 ///
 /// # Errors
 ///
-/// If nothing could be listed. The schedule tries again.
+/// If nothing could be listed: the schedule tries again. If less than 5 seconds are left: set a longer
+/// timeout of the function.
 #[cfg(feature = "workflow")]
 pub async fn complete(
     completer: &Completer,
     event: LambdaEvent<Value>,
 ) -> Result<RunReport<CompleterReport>, Error> {
-    let until = deadline(&event.context, TO_STOP);
+    let until = until(&event, TO_STOP)?;
     Ok(until.into_iter().fold(completer.clone(), Completer::deadline).run().await?)
 }
 
@@ -52,10 +75,11 @@ pub async fn complete(
 ///
 /// # Errors
 ///
-/// If nothing could be listed. The schedule tries again.
+/// If nothing could be listed: the schedule tries again. If less than 5 seconds are left: set a longer
+/// timeout of the function.
 #[cfg(feature = "workflow")]
 pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<RunReport<ReaperReport>, Error> {
-    let until = deadline(&event.context, TO_STOP);
+    let until = until(&event, TO_STOP)?;
     Ok(until.into_iter().fold(reaper.clone(), Reaper::deadline).run().await?)
 }
 
@@ -64,9 +88,37 @@ pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<RunRepor
 ///
 /// # Errors
 ///
-/// If nothing could be listed. The schedule tries again.
+/// If nothing could be listed: the schedule tries again. If less than 5 seconds are left: set a longer
+/// timeout of the function.
 #[cfg(feature = "messages")]
 pub async fn relay(relay: &Relay, event: LambdaEvent<Value>) -> Result<RunReport<RelayReport>, Error> {
-    let until = deadline(&event.context, TO_STOP);
+    let until = until(&event, TO_STOP)?;
     Ok(until.into_iter().fold(relay.clone(), Relay::deadline).run().await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use lambda_runtime::Context;
+
+    use super::*;
+
+    #[test]
+    fn invocation_without_time_to_work_fails() {
+        let event = |seconds: i64| {
+            let mut context = Context::default();
+            let end = SystemClock.now().timestamp_millis() + seconds * 1000;
+            context.deadline = u64::try_from(end).unwrap();
+            LambdaEvent::new(Value::Null, context)
+        };
+        assert!(until(&event(60), Duration::from_secs(5)).is_ok_and(|until| until.is_some()));
+        let refused = until(&event(3), Duration::from_secs(5)).unwrap_err().to_string();
+        assert_eq!(
+            refused,
+            "nothing was done: less than 5 seconds are left to this invocation; set the timeout of the function to 60 seconds"
+        );
+        // A local emulator reports a time of 1970.
+        let mut local = event(0);
+        local.context.deadline = 600_000;
+        assert_eq!(until(&local, Duration::from_secs(5)).unwrap(), None);
+    }
 }

@@ -11,7 +11,7 @@ use super::html::{badge, code, facts, field, foreign, form, href, link, named};
 use super::layout::{Page, exit_lines, status_of};
 use super::life::{read, state_of, work_of};
 use super::{Asked, Visit, given, needed};
-use crate::act::{Called, call};
+use crate::act::{Called, GIVEN_BEFORE, call};
 use crate::command;
 use crate::exit::Exit;
 use crate::options::{self, Differs};
@@ -287,6 +287,7 @@ fn answer(
             show_form(visit, part, Some(&because), refusal.unless)
         }
         Called::Differs(differs) => Ok(differing(&work, differs)),
+        Called::GivenBefore => show_form(visit, part, Some(GIVEN_BEFORE), None),
         Called::Ran { intervened: Intervened::Done, meaning } => Ok(done(act, &work, &meaning.effect)),
         Called::Ran { .. } => Ok(differing(&work, Differs::Record)),
     }

@@ -72,6 +72,14 @@ pub(crate) fn stopped_at(pivot: &Placed) -> String {
     }
 }
 
+/// Returns the reason why a closed workflow with this late step or event needs an operator.
+pub(crate) fn after_close(late: &str) -> String {
+    format!(
+        "an operator closed it before {late} was compensated: skip what was repaired by hand, \
+         then retry the workflow to compensate the rest"
+    )
+}
+
 /// Merges steps that are the same effect: a workflow may use a step with its own key under
 /// several names. The effect has the position of its first name, and the first declared
 /// compensation.

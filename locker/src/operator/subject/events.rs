@@ -87,6 +87,10 @@ pub(super) fn meaning(
         },
         _ => "from now on the code reads this value".to_owned(),
     });
+    if act.verb == Verb::Signal && act.event_id.is_some() && view.header.continues.is_some() {
+        let unread = "whether a former version has an event with this id; then nothing is written";
+        meaning.unknown.push(unread.to_owned());
+    }
     match reads {
         Some(Err(error)) => {
             let because = format!("the value is not of the type of {name}: {error}");

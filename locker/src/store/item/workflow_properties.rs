@@ -136,6 +136,7 @@ fn a_record() -> impl Strategy<Value = StepRecord> {
         StepKind::Timer,
         StepKind::Compensation,
         StepKind::Pointer,
+        StepKind::Given,
     ];
     let states = StepState::ALL.to_vec();
     let who = (a_text(), a_text(), a_text(), a_text(), a_text(), option::of(a_text()));

@@ -9,7 +9,7 @@ use crate::core::private::Private;
 use crate::core::workflow::compensation::{self, Owed};
 use crate::core::workflow::event::EventAct;
 use crate::core::workflow::place::{Effect, Undo};
-use crate::core::workflow::step::{Intent, Placed, RecordId, StepEvent, StepRecord, StepState};
+use crate::core::workflow::step::{Intent, Placed, RecordId, StepEvent, StepKind, StepRecord, StepState};
 use crate::error::Error;
 use crate::metrics;
 use crate::store::Changed;
@@ -52,14 +52,20 @@ impl Flow {
         self.note_events(all.events);
         let steps = self.placed(records).await?;
         let only_late = self.lock_header().ended.is_some();
-        let stays = self.uncompensated(&steps);
+        let undeclared = if only_late { None } else { Self::undeclared(&steps) };
+        let stays = self.uncompensated(&steps).or(undeclared);
         let (compensate, pivot) = compensation::to_compensate(steps, only_late);
+        let events = self.events().into_iter().filter(|event| event.owed().is_some());
+        let late = compensate.iter().map(Placed::name).chain(events.map(|event| event.id.shown())).next();
+        if let Some(late) = late.filter(|_| self.lock_header().closed) {
+            return Ok(Came::LeftToOperator(compensation::after_close(&late)));
+        }
         for step in compensate {
             Box::pin(self.compensate_step(code, step)).await?;
         }
         self.compensate_events(code).await?;
         if let Some(pivot) = pivot {
-            return Ok(Came::Pivot(compensation::stopped_at(&pivot)));
+            return Ok(Came::LeftToOperator(compensation::stopped_at(&pivot)));
         }
         stays.map_or(Ok(Came::Compensated), Err)
     }
@@ -108,6 +114,14 @@ impl Flow {
         };
         let step = steps.iter().find(stays)?;
         let why = "it happened and should not stand, and has no compensation: repair it, then skip it";
+        Some(StopKind::invalid(&step.name(), why))
+    }
+
+    /// Returns the stop for a step that an operator recorded, and whose code was not reached.
+    fn undeclared(steps: &[Placed]) -> Option<StopKind> {
+        let step = steps.iter().find(|step| step.kind() == StepKind::Given)?;
+        let why = "an operator recorded that it happened, and its compensation is unknown, because the code did not \
+                   reach it: repair it, then close the workflow";
         Some(StopKind::invalid(&step.name(), why))
     }
 

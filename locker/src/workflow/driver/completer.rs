@@ -169,9 +169,10 @@ impl Completer {
     /// - 1 write unit to record the time of the run.
     pub async fn run(&self) -> Result<RunReport<CompleterReport>, Error> {
         self.check()?;
+        let begun = self.context.now();
         let run = async {
             let done = run::all(self).await?;
-            self.tell(&done).await;
+            self.tell(&done, begun).await;
             Ok(done)
         };
         scheduled(&self.context, Machine::Completer, self.deadline, Box::pin(run)).await
@@ -185,14 +186,17 @@ impl Completer {
         self.code.values().try_for_each(|code| code.limits(self.context.limits()).map(drop))
     }
 
-    async fn tell(&self, done: &RunReport<CompleterReport>) {
+    /// `begun`: the start of the run. The next run drives workflows that became due after it, so
+    /// they are no backlog.
+    async fn tell(&self, done: &RunReport<CompleterReport>, begun: DateTime<Utc>) {
         const COUNT_TO: usize = 1000;
         /// Each count gets one request even when time is up.
         const ONE_TRY: std::time::Duration = std::time::Duration::from_millis(50);
         let soon = time::after(self.context.now(), ONE_TRY);
         let deadline = self.deadline.map(|deadline| deadline.max(soon));
         let count = |list| deadline.into_iter().fold(listing(&self.context, list), ListBuilder::deadline);
-        let unfinished = count(List::Unfinished).due().count(COUNT_TO).await.ok();
+        let run = time::between(begun, self.context.now());
+        let unfinished = count(List::Unfinished).due_for(run).count(COUNT_TO).await.ok();
         let failing = count(List::Failing).count(COUNT_TO).await.ok();
         let quarantine = count(List::Quarantine).count(COUNT_TO).await.ok();
         let late = deadline.into_iter().fold(late_events(&self.context), ListBuilder::deadline);

@@ -35,8 +35,8 @@ pub(crate) enum Came {
     Compensated,
     /// A compensation stopped.
     Uncompensated(StopKind),
-    /// The compensation reached a pivot, for this reason.
-    Pivot(String),
+    /// The compensation needs an operator, for this reason.
+    LeftToOperator(String),
 }
 
 impl Came {
@@ -60,7 +60,7 @@ impl Came {
             Self::Stopped(_) => Returned::Stopped,
             Self::Aborted(_) => Returned::Aborted,
             Self::Compensated => Returned::Compensated,
-            Self::Uncompensated(_) | Self::Pivot(_) => Returned::Uncompensated,
+            Self::Uncompensated(_) | Self::LeftToOperator(_) => Returned::Uncompensated,
         }
     }
 
@@ -77,7 +77,7 @@ impl Came {
 
     /// Returns the need of the stop that the code returned.
     fn need(&self) -> Option<Need> {
-        if let Self::Pivot(reason) = self {
+        if let Self::LeftToOperator(reason) = self {
             let kind = NeedKind::Operator { item: None };
             return Some(Need { place: None, kind, reason: reason.clone() });
         }
@@ -303,7 +303,10 @@ impl Flow {
         let stored = failure.to_stored().map_err(Error::from)?;
         let result = self.store_answer(stored).await?;
         let reason = StopKind::Failed(failure.clone()).reason();
-        let recorded = !self.records_that(|record| record.compensation.is_some() || record.pivot).is_empty();
+        let may_owe = |record: &StepRecord| {
+            record.compensation.is_some() || record.pivot || record.kind == StepKind::Given
+        };
+        let recorded = !self.records_that(may_owe).is_empty();
         // Only this run can have begun a step that is not among its records: an earlier run
         // withdraws a step that it began after the query of this run. An effect in doubt without a
         // compensation is shown at the end of the compensation.

@@ -94,6 +94,10 @@ impl Workflows {
     /// Complete a step that is in doubt, failed, or was never recorded, with this result. The
     /// workflow resumes from there.
     ///
+    /// A step that was never recorded gets its compensation and its own key when the code reaches
+    /// it. If the workflow is compensated before that, it is quarantined: the compensation is
+    /// unknown.
+    ///
     /// # Errors
     ///
     /// Same as [`retry`](Self::retry), and [`Error::Answer`] if the result cannot be stored.
@@ -305,7 +309,12 @@ impl Workflows {
                 let event = StepEvent::Operator { seen: record.revision.clone(), by, act };
                 record.on(&event, stamp)
             }
-            None => StepRecord::given(&self.unrecorded(seen, step, &by)?, &by, &act, stamp),
+            None => {
+                let new = self.unrecorded(seen, step, &by)?;
+                // A step that is skipped has no effect to compensate.
+                let kind = if resolution == Resolution::Resolved { StepKind::Given } else { new.kind };
+                StepRecord::given(&NewStep { kind, ..new }, &by, &act, stamp)
+            }
         };
         let Ok(next) = next else { return Ok(None) };
         let steps = vec![(known, next)];

@@ -113,6 +113,15 @@ fn separate_items(header: &Header) -> Vec<String> {
     input.into_iter().chain(answer).collect()
 }
 
+/// Returns the result of an act that was refused. `cancelled`: it has cancelled steps before.
+fn after_cancels(verb: &'static str, refused: Intervened, cancelled: bool) -> Result<Intervened, Error> {
+    if cancelled {
+        let source = "it changed after some of its steps in doubt were cancelled; close it again".into();
+        return Err(Error::Unknown { verb, tries: 1, source });
+    }
+    Ok(refused)
+}
+
 impl Workflows {
     /// Make a workflow due now, from quarantine or before its next attempt. Its attempts are
     /// counted from 0.
@@ -149,8 +158,9 @@ impl Workflows {
     ///
     /// Use it for a workflow that was repaired manually, such as a workflow that failed past its
     /// pivot. It ends as `failed` if it failed before, otherwise as `cancelled`. If the outcome of
-    /// a cancelled step arrives after that, the workflow is quarantined again. A workflow that is
-    /// closed with a step in doubt is never deleted.
+    /// a cancelled step, or an event with a compensation, arrives after that, the workflow is
+    /// quarantined again: skip what you have repaired manually, or retry the workflow to compensate
+    /// it. A workflow that is closed with a step in doubt is never deleted.
     ///
     /// # Errors
     ///
@@ -162,6 +172,11 @@ impl Workflows {
     /// write units each, and 3 for the index. Steps in doubt beyond the first 90 are cancelled in
     /// further transactions before it. Unread events that do not fit into the transaction are
     /// written one by one after it.
+    ///
+    /// # Crash window
+    ///
+    /// If it fails after the first of several transactions, steps are cancelled and the workflow is
+    /// still in quarantine: [`Error::Unknown`]. Close it again.
     pub async fn close(&self, seen: &View, operator: &Operator) -> Result<Intervened, Error> {
         self.intervene(seen, WorkflowAct::Close, operator).await
     }
@@ -296,13 +311,15 @@ impl Workflows {
         // transactions that also check that the workflow is as the operator saw it. If such a
         // transaction is refused, the operator reads the workflow and closes it again.
         let first = prepared.steps.split_off(prepared.steps.len().min(MOST_RECORDS));
+        let mut cancelled = false;
         for steps in first.chunks(MOST_RECORDS) {
             let steps = steps.iter().map(|(seen, next)| Over::Step(*seen, next.clone()));
             let steps: Vec<_> = steps.chain([Over::Unchanged(&seen.header)]).collect();
             let written = context.store().change_together(verb, &steps, &[], None, until);
-            match Intervened::of(verb, &Box::pin(written).await?)? {
-                Intervened::Done => {}
-                refused => return Ok(refused),
+            let written = Box::pin(written).await.map_err(|error| error.unsure_if(cancelled))?;
+            match Intervened::of(verb, &written)? {
+                Intervened::Done => cancelled = true,
+                refused => return after_cancels(verb, refused, cancelled),
             }
         }
         let fits = fitting(prepared.events.iter().map(|(_, next)| next), prepared.steps.len());
@@ -314,18 +331,19 @@ impl Workflows {
         let erased = prepared.erased.into_iter().map(|item| Over::Erased(&seen.header.workflow, item));
         let records: Vec<_> = steps.chain(events).chain(unchanged).chain(erased).collect();
         let changed = context.store().change_together(verb, &records, &headers, audit, until);
-        let intervened = Intervened::of(verb, &Box::pin(changed).await?)?;
-        if intervened == Intervened::Done {
-            let name = &seen.header.name;
-            answer.into_iter().for_each(|answer| metrics::count_event(name, answer));
-            metrics::count_left_events(&left);
-            // The workflow has ended, so its code reads none of them.
-            for event in beyond.into_iter().filter_map(|(seen, _)| seen) {
-                let leave = EventAct::Leave { undoes: false };
-                let left =
-                    context.act_on_event("leave the event", event.clone(), &leave, context.until(None));
-                Box::pin(left).await.map_err(Error::unsure)?;
-            }
+        let changed = Box::pin(changed).await.map_err(|error| error.unsure_if(cancelled))?;
+        let intervened = Intervened::of(verb, &changed)?;
+        if intervened != Intervened::Done {
+            return after_cancels(verb, intervened, cancelled);
+        }
+        let name = &seen.header.name;
+        answer.into_iter().for_each(|answer| metrics::count_event(name, answer));
+        metrics::count_left_events(&left);
+        // The workflow has ended, so its code reads none of them.
+        for event in beyond.into_iter().filter_map(|(seen, _)| seen) {
+            let leave = EventAct::Leave { undoes: false };
+            let left = context.act_on_event("leave the event", event.clone(), &leave, context.until(None));
+            Box::pin(left).await.map_err(Error::unsure)?;
         }
         Ok(intervened)
     }

@@ -184,14 +184,24 @@ impl<'a> Atomic<'a> {
         let input = input.transpose()?;
         let id = RecordId::at(flow.workflow(), flow.place_of(&name));
         let known = flow.recorded(&id);
+        let declared = || -> Result<NewStep, StopKind> {
+            let compensation = compensation.transpose()?;
+            check_pivot(&name, pivot, compensation.is_some())?;
+            let new = flow.new_step(id, StepKind::Atomic, input.as_ref());
+            Ok(NewStep { pivot, compensation, ..new })
+        };
         if let Some(record) = known.as_ref().filter(|record| !record.is_free()) {
+            let record = match record.kind {
+                StepKind::Given => {
+                    let new = declared()?;
+                    &recorded::reached(flow, record.clone(), || new).await?
+                }
+                _ => record,
+            };
             return settled(flow, &name, record, input.as_ref()).await;
         }
-        let mut new = flow.new_step(id, StepKind::Atomic, input.as_ref());
-        let refusal = new.clone();
-        new.compensation = compensation.transpose()?;
-        new.pivot = pivot;
-        check_pivot(&name, pivot, new.compensation.is_some())?;
+        let new = declared()?;
+        let refusal = NewStep { pivot: false, compensation: None, ..new.clone() };
         // The value is encoded before anything is written, so a refusal changes nothing.
         let encoded = answer::to_json_and_back(value).and_then(|(json, _)| answer::encode_for_item(json));
         let odd = |error| StopKind::invalid(&name, format!("its value is refused: {error}"));

@@ -1,7 +1,7 @@
 //! Starts a once-only step: writes its record before its work, or finds its record.
 
 use super::once::Once;
-use super::recorded::failed;
+use super::recorded::{self, failed};
 use super::step::later;
 use crate::core::answer::AnswerError;
 use crate::core::fingerprint::Fingerprint;
@@ -142,7 +142,10 @@ impl Once<'_> {
                 flow.check_same(&self.name, &record, self.kind(), start.input.as_ref())?;
             }
             match found {
-                Found::Completed => return Ok(Settled::Recorded(record)),
+                Found::Completed => {
+                    let reached = recorded::reached(flow, *record, || start.new.clone()).await?;
+                    return Ok(Settled::Recorded(Box::new(reached)));
+                }
                 Found::Failed => return Err(failed(&record)),
                 Found::Cancelled => return Err(self.cancelled(&record)),
                 Found::Busy => {
@@ -199,6 +202,9 @@ impl Once<'_> {
         if known.state == StepState::Cancelled {
             return Err(StopKind::Cancelled { step: self.name.clone() });
         }
+        if known.kind == StepKind::Given {
+            return self.share(known, pointer, start).await;
+        }
         if known.state == StepState::Completed && known.intervention.is_some() {
             return Ok(Some(known));
         }
@@ -206,6 +212,32 @@ impl Once<'_> {
         if known.points_to.as_deref() != Some(start.new.id.workflow.as_str()) {
             return Err(StopKind::Changed { step: self.name.clone(), what: "key" });
         }
+        Ok(None)
+    }
+
+    /// Records the result that an operator gave to this workflow under the key of the step, so that
+    /// no other workflow does the step. Then replaces the given record by a pointer.
+    ///
+    /// If the step has no result there, and another workflow may be at it: returns the given
+    /// record.
+    async fn share(
+        &self,
+        given: StepRecord,
+        pointer: &NewStep,
+        start: &Starting,
+    ) -> Result<Option<StepRecord>, StopKind> {
+        let (flow, ttl) = (self.flow, self.retention.ttl(self.flow.time()));
+        let stamp = || flow.context().stamp();
+        let rule = |stored: Option<&StepRecord>| StepRecord::share(&given, stored, &start.new, ttl, stamp());
+        let shared = match self.change(None, rule).await? {
+            Changed::Done(shared) | Changed::Refused { stored: Some(shared), .. } => shared,
+            Changed::Refused { stored: None, .. } | Changed::Gone => return Err(self.deleted()),
+        };
+        if !shared.is_completed() {
+            return Ok(Some(given));
+        }
+        flow.note(shared);
+        recorded::reached(flow, given, || pointer.clone()).await?;
         Ok(None)
     }
 

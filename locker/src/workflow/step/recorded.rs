@@ -6,12 +6,13 @@ use crate::core::answer;
 use crate::core::fingerprint::Fingerprint;
 use crate::core::token::record::StoredFingerprint;
 use crate::core::workflow::step::{
-    Begin, End, NewStep, StepKind, StepRecord, StepRefusal, StepResult, StepState,
+    Begin, End, NewStep, StepEvent, StepKind, StepRecord, StepRefusal, StepResult, StepState,
 };
 use crate::error::Error;
 use crate::metrics;
 use crate::store::Changed;
 use crate::workflow::flow::Flow;
+use crate::workflow::step::once_record::on;
 use crate::workflow::step::results::json_of;
 use crate::workflow::stop::{StepFailure, StopKind};
 
@@ -60,6 +61,27 @@ impl Flow {
             item: record.id.reference(),
         })
     }
+}
+
+/// Returns the record of a step that the code reaches. If an operator recorded its result before,
+/// the record gets the kind and the compensation that the code declares.
+pub(super) async fn reached(
+    flow: &Flow,
+    record: StepRecord,
+    new: impl FnOnce() -> NewStep,
+) -> Result<StepRecord, StopKind> {
+    if record.kind != StepKind::Given {
+        return Ok(record);
+    }
+    let event = StepEvent::Reached { new: Box::new(new()) };
+    let rule = |stored: Option<&StepRecord>| on(stored, &event, flow.context().stamp());
+    let changed = flow.context().store().change("reach the step", Some(record), flow.until_recorded(), rule);
+    let record = match Box::pin(changed).await? {
+        Changed::Done(record) | Changed::Refused { stored: Some(record), .. } => record,
+        Changed::Refused { stored: None, .. } | Changed::Gone => return Err(StopKind::Lost),
+    };
+    flow.remember(record.clone());
+    Ok(record)
 }
 
 /// Records the end of a step that has no record, or whose record allows another start. If another

@@ -116,10 +116,12 @@ pub(crate) struct HeaderData {
     pub(crate) since: DateTime<Utc>,
     pub(crate) created: DateTime<Utc>,
     pub(crate) ended: Option<DateTime<Utc>>,
-    /// Whether an operator closed the workflow. Then nothing is compensated without an operator.
+    /// Whether an operator closed the workflow, so that no run compensates a late step or event. A
+    /// retry allows it until the workflow has ended again.
     pub(crate) closed: bool,
-    /// The number of the last step that the operator saw when they closed the workflow. Clocks
-    /// differ, so times do not show which steps are later.
+    /// The number of the last step that the operator saw when they closed the workflow. It stays
+    /// until an operator has the whole workflow compensated. Clocks differ, so times do not show
+    /// which steps are later.
     pub(crate) closed_after: Option<u32>,
     pub(crate) fingerprint: Option<String>,
     pub(crate) input: Option<Body>,

@@ -377,7 +377,9 @@ impl HeaderData {
         self.lost_in_all = 0;
         let ending = if self.result.is_some() { State::Failed } else { State::Cancelled };
         match act {
-            OperatorAct::Retry | OperatorAct::Decide | OperatorAct::Dismiss | OperatorAct::Redact => {}
+            // The workflow compensates what came after a close, until it has ended again.
+            OperatorAct::Retry => self.closed = false,
+            OperatorAct::Decide | OperatorAct::Dismiss | OperatorAct::Redact => {}
             // The next version runs. Completed steps of this version stay. Only a step that is
             // late is compensated.
             OperatorAct::Compensate if self.ending == Some(State::Continued) => {
@@ -394,7 +396,7 @@ impl HeaderData {
                     known => known.unwrap_or(ending),
                 });
                 // Compensates all steps and events, and not only those that arrived after its end.
-                (self.ended, self.closed_after) = (None, None);
+                (self.ended, self.closed, self.closed_after) = (None, false, None);
             }
             // In quarantine no driver runs the workflow. A driver could start a step that the
             // operator has not seen.
@@ -465,43 +467,43 @@ impl HeaderData {
         Ok(())
     }
 
-    /// A late step must be compensated. The attempt changes even while a driver compensates: with
-    /// two effects in doubt, one outcome may come between its compensation and the end of the
-    /// workflow.
+    /// A late step must be compensated.
     fn late(&mut self, stamp: &Stamp) -> Result<(), HeaderRefusal> {
         const WHY: &str = "the outcome of a cancelled step arrived late";
-        let quarantined = self.listed == Some(List::Quarantine);
         match self.state {
             State::Reaping => return Err(HeaderRefusal::NotPossible),
-            // The forward code continues once the late effect is compensated.
-            State::Running if quarantined => {
-                self.attempt.clone_from(&stamp.attempt);
-                return Ok(());
-            }
-            State::Running => self.due_now(stamp),
-            State::Compensating => {
-                self.ending = Some(self.ending.unwrap_or(State::Cancelled));
-                self.due_now(stamp);
-            }
+            State::Running | State::Compensating => self.owe(WHY, stamp),
             ended @ (State::Completed | State::Failed | State::Cancelled | State::Continued) => {
-                self.reopen(ended, stamp);
+                self.reopen(ended, WHY, stamp);
             }
         }
         // A late step may change the outcome that callers receive. A late event does not.
         self.stands = false;
-        self.reason = Some(WHY.to_owned());
         Ok(())
     }
 
     /// The workflow has ended in this state, and a late step or event must be compensated.
-    fn reopen(&mut self, ended: State, stamp: &Stamp) {
+    fn reopen(&mut self, ended: State, why: &str, stamp: &Stamp) {
         self.state = State::Compensating;
         self.ending = Some(ended);
-        self.due_now(stamp);
-        // An operator may have repaired manually the effects that the compensation would undo a
-        // second time.
-        if std::mem::take(&mut self.closed) {
-            self.listed = Some(List::Quarantine);
+        self.owe(why, stamp);
+    }
+
+    /// A late step or event must be compensated, which no run has begun.
+    ///
+    /// The attempt changes even while a driver compensates: with two effects in doubt, one outcome
+    /// may come between its compensation and the end of the workflow. A quarantine stays: an
+    /// operator decides about its reason. An operator who closed the workflow may have repaired
+    /// manually the effects that the compensation would undo a second time.
+    fn owe(&mut self, why: &str, stamp: &Stamp) {
+        self.closed = self.closed_after.is_some();
+        if self.listed == Some(List::Quarantine) {
+            self.attempt.clone_from(&stamp.attempt);
+        } else if self.closed {
+            self.quarantine(why.to_owned(), None, stamp);
+        } else {
+            self.due_now(stamp);
+            self.reason = Some(why.to_owned());
         }
     }
 
@@ -511,6 +513,7 @@ impl HeaderData {
     /// A workflow in quarantine stays there. An event that no code waits for does not shorten the
     /// backoff of a retry: the next run finds the event.
     fn signalled(&mut self, is_waited_for: bool, owed: bool, stamp: &Stamp) -> Result<(), HeaderRefusal> {
+        const WHY: &str = "an event arrived late, and has a compensation";
         if self.state == State::Reaping {
             return Err(HeaderRefusal::NotPossible);
         }
@@ -518,10 +521,11 @@ impl HeaderData {
         let quarantined = self.listed == Some(List::Quarantine);
         if self.state.is_final() {
             if owed {
-                self.reopen(self.state, stamp);
+                self.reopen(self.state, WHY, stamp);
                 self.stands = true;
-                self.reason = Some("an event arrived late, and has a compensation".to_owned());
             }
+        } else if owed && self.closed_after.is_some() {
+            self.owe(WHY, stamp);
         } else if (is_waited_for || owed) && self.locked_by.is_none() && !quarantined {
             self.due_now(stamp);
         }
@@ -536,7 +540,6 @@ impl HeaderData {
             ended if ended.is_final() => {
                 self.state = State::Compensating;
                 self.ending = Some(ended);
-                self.closed = false;
             }
             _ => {}
         }
@@ -575,6 +578,7 @@ impl HeaderData {
     /// Ends the workflow. `owed`: a late event has a compensation, which a completer runs. Callers
     /// already receive the outcome.
     fn end(&mut self, state: State, owed: bool, stamp: &Stamp) {
+        self.closed = self.closed_after.is_some();
         if owed {
             self.due_now(stamp);
             self.lost_in_all = 0;

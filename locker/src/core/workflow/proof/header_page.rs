@@ -12,7 +12,7 @@ use crate::core::workflow::header::{
     ReaperAct, State as Stored,
 };
 
-const STATES: [&str; 15] = [
+const STATES: [&str; 18] = [
     "driven",
     "overdue",
     "waiting",
@@ -26,6 +26,9 @@ const STATES: [&str; 15] = [
     "cancelled",
     "continued",
     "closed",
+    "closed, late effect",
+    "closed, decided",
+    "closed, retried",
     "ended, late event due",
     "reaping",
 ];
@@ -139,6 +142,12 @@ pub(super) fn header_in(state: &str) -> Header {
         }
         "continued" => on(&driven, driver(&driven, DriverAct::Continue { version: 2, note: None })),
         "closed" => on(&quarantined, operator(&quarantined, OperatorAct::Close { seen: 9 })),
+        "closed, late effect" => on(&header_in("closed"), HeaderEvent::Late),
+        "closed, decided" | "closed, retried" => {
+            let late = header_in("closed, late effect");
+            let act = if state == "closed, decided" { OperatorAct::Decide } else { OperatorAct::Retry };
+            on(&late, operator(&late, act))
+        }
         _ => {
             let completed = on(&driven, driver(&driven, DriverAct::Complete { result: None, note: None }));
             let act = ReaperAct::Delete(at(90));
@@ -277,6 +286,9 @@ fn state_of(header: &Header, now: DateTime<Utc>) -> &'static str {
         (Stored::Compensating, Some(List::Unfinished), false) if header.stands && due => {
             "ended, late event due"
         }
+        (Stored::Compensating, Some(List::Quarantine), _) if header.closed => "closed, late effect",
+        (Stored::Compensating, _, false) if header.closed && due => "closed, decided",
+        (Stored::Compensating, _, false) if header.closed_after.is_some() && due => "closed, retried",
         (Stored::Running, Some(List::Quarantine), _) => "quarantined",
         (Stored::Running, _, true) if due => "overdue",
         (Stored::Running, _, true) => "driven",

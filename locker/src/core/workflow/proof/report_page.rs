@@ -97,7 +97,8 @@ impl Case {
         let now = now_in(state);
         let id = RecordId::at("order/7", self.place);
         let record = record_in(state).map(|record| {
-            StepRecord::stored(StepData { kind: self.kind, id: id.clone(), ..StepData::clone(&record) })
+            let kind = if record.kind == StepKind::Given { record.kind } else { self.kind };
+            StepRecord::stored(StepData { kind, id: id.clone(), ..StepData::clone(&record) })
         });
         let header = Some(header_in(self.header)).filter(|_| self.header != "reaping");
         let former = id.beside(Former { version: self.outcome.version, digest: None });

@@ -8,7 +8,8 @@ use crate::core::time;
 use crate::core::workflow::compensation::{self, Owed};
 use crate::core::workflow::decide::Found;
 use crate::core::workflow::step::{
-    Begin, End, HolderAct, OperatorStep, Placed, StepEvent, StepRecord, StepRefusal, StepState,
+    Begin, End, HolderAct, NewStep, OperatorStep, Placed, StepEvent, StepKind, StepRecord, StepRefusal,
+    StepState,
 };
 
 /// The possible states of a step.
@@ -26,9 +27,10 @@ pub(super) enum State {
     Withdrawn,
     Freed,
     FreedNext,
+    Given,
 }
 
-pub(super) const STATES: [State; 12] = [
+pub(super) const STATES: [State; 13] = [
     State::Absent,
     State::Started,
     State::InDoubt,
@@ -41,6 +43,7 @@ pub(super) const STATES: [State; 12] = [
     State::Withdrawn,
     State::Freed,
     State::FreedNext,
+    State::Given,
 ];
 
 /// The possible events of a step.
@@ -66,10 +69,11 @@ enum Event {
     Resolve,
     Correct,
     Dismiss,
+    Reach,
     Owed,
 }
 
-const EVENTS: [(Event, &str); 21] = [
+const EVENTS: [(Event, &str); 22] = [
     (Event::Start, "code: starts it"),
     (Event::StartNext, "code: starts it, next version of its key"),
     (Event::Record, "code: `step`, `atomic` record it"),
@@ -90,6 +94,7 @@ const EVENTS: [(Event, &str); 21] = [
     (Event::Resolve, "operator: resolve"),
     (Event::Correct, "operator: correct what an operator gave"),
     (Event::Dismiss, "operator: nothing is left of it"),
+    (Event::Reach, "code: reaches what an operator gave"),
     (Event::Owed, "*compensation owes*"),
 ];
 
@@ -115,6 +120,7 @@ pub(super) const fn name_of(state: State) -> &'static str {
         State::Withdrawn => "withdrawn",
         State::Freed => "freed",
         State::FreedNext => "freed, next version",
+        State::Given => "given",
     }
 }
 
@@ -122,6 +128,7 @@ pub(super) fn state_of(record: &StepRecord, now: DateTime<Utc>) -> &'static str 
     name_of(match record.state {
         StepState::Started if time::after(record.due, SKEW) <= now => State::InDoubt,
         StepState::Started => State::Started,
+        StepState::Completed if record.kind == StepKind::Given => State::Given,
         StepState::Completed => State::Completed,
         StepState::Failed => State::Failed,
         StepState::Held => State::Held,
@@ -174,7 +181,15 @@ pub(super) fn record_in(state: State) -> Option<StepRecord> {
         State::Withdrawn => held(HolderAct::Withdraw { doubt: false }),
         State::Freed => operator(&started, OperatorStep::Free { new_key: false }),
         State::FreedNext => operator(&started, OperatorStep::Free { new_key: true }),
+        State::Given => given(),
     })
+}
+
+/// A step whose result an operator recorded before the code reached it.
+pub(super) fn given() -> StepRecord {
+    let new = NewStep { kind: StepKind::Given, compensation: None, ..step("pay", "ada", 1) };
+    let resolve = OperatorStep::Resolve(result("paid"));
+    StepRecord::given(&new, &by(at(90)), &resolve, stamp(at(90), "given")).expect("it has a result")
 }
 
 fn begin(
@@ -252,6 +267,7 @@ fn event_on(event: Event, stored: &StepRecord, now: DateTime<Utc>) -> StepEvent 
         Event::FreeNext => operator(OperatorStep::Free { new_key: true }),
         Event::Resolve => operator(OperatorStep::Resolve(result("by hand"))),
         Event::Dismiss => operator(OperatorStep::Dismiss),
+        Event::Reach => StepEvent::Reached { new: Box::new(step("pay", "run-2", 9)) },
         _ => operator(OperatorStep::Correct { result: result("by hand"), unreadable: true }),
     }
 }

@@ -1,7 +1,8 @@
 //! Rules of a step that the printed pages do not show: its times, its key and its workflow.
 
 use super::rules::{changed, in_state};
-use super::sample::{at, by, result, stamp, start, step};
+use super::sample::{at, by, result, stamp, start, step, undo};
+use super::step_page::given;
 use crate::core::workflow::decide::Found;
 use crate::core::workflow::step::{
     Begin, HolderAct, NewStep, OperatorStep, Placed, RecordId, StepEvent, StepKind, StepRecord, StepRefusal,
@@ -227,4 +228,57 @@ fn record_belongs_to_the_workflow_that_started_with_it() {
     let own = in_state(StepState::Completed).record;
     let shared = changed(StepState::Completed, |data| data.run = None).record;
     assert_eq!((own.is_of(start()), own.is_of(at(1)), shared.is_of(at(1))), (true, false, true));
+}
+
+/// The step as the code declares it, when it reaches the record of an operator.
+fn reached(stored: &StepRecord, kind: StepKind, pivot: bool) -> Result<StepRecord, StepRefusal> {
+    let new = NewStep { kind, pivot, points_to: Some("pay/7".to_owned()), ..step("pay", "run-2", 9) };
+    stored.on(&StepEvent::Reached { new: Box::new(new) }, stamp(at(95), "reach"))
+}
+
+#[test]
+fn code_declares_a_step_that_an_operator_gave() {
+    let given = given();
+    assert_eq!((given.kind, given.pivot, given.compensation.is_some()), (StepKind::Given, false, false));
+    for kind in [StepKind::Step, StepKind::Once, StepKind::Atomic] {
+        for pivot in [false, true] {
+            let record = reached(&given, kind, pivot).expect("it is given");
+            assert_eq!((record.kind, record.pivot, record.number), (kind, pivot, 9));
+            assert_eq!((record.state, &record.result), (StepState::Completed, &given.result));
+            assert_eq!((record.compensation.clone(), record.revision.as_str()), (Some(undo()), "r-reach"));
+            assert!(record.intervention.is_some());
+            // It is declared once.
+            assert_eq!(reached(&record, kind, pivot).expect_err("it is reached"), StepRefusal::NotPossible);
+        }
+    }
+    let pointer = reached(&given, StepKind::Pointer, false).expect("it is given");
+    assert_eq!((pointer.shared(), pointer.intervention.is_none()), (Some(RecordId::shared("pay/7")), true));
+    for state in StepState::ALL {
+        let record = in_state(state).record;
+        let refused = reached(&record, StepKind::Once, false).expect_err("no operator gave it");
+        assert_eq!(refused, StepRefusal::NotPossible, "{state:?}");
+    }
+}
+
+#[test]
+fn given_result_counts_under_the_key_of_the_step_unless_the_step_has_a_record_there() {
+    let given = given();
+    let new = NewStep { started_for: Some("run-2".to_owned()), run: None, ..step("pay", "run-2", 9) };
+    let share = |stored: Option<&StepRecord>| {
+        StepRecord::share(&given, stored, &new, Some(7), stamp(at(95), "share"))
+    };
+    for state in [None, Some(StepState::Freed), Some(StepState::Withdrawn)] {
+        let stored = state.map(|state| in_state(state).record);
+        let shared = share(stored.as_ref()).expect("it is free");
+        assert_eq!(
+            (shared.state, &shared.result, shared.ttl),
+            (StepState::Completed, &given.result, Some(7))
+        );
+        assert_eq!((shared.kind, shared.started_for.as_deref()), (StepKind::Once, Some("run-2")));
+        assert_eq!(shared.intervention, given.intervention);
+    }
+    for state in StepState::ALL.into_iter().filter(|state| !in_state(*state).record.is_free()) {
+        let refused = share(Some(&in_state(state).record)).expect_err("it has a record");
+        assert!(matches!(refused, StepRefusal::Found(_)), "{state:?}: {refused:?}");
+    }
 }

@@ -97,6 +97,11 @@ pub(crate) enum StepEvent {
         by: Intervention,
         act: OperatorStep,
     },
+    /// The code reaches the step, and an operator has recorded its result before. `new`: the step
+    /// as the code requests it, or a pointer to it.
+    Reached {
+        new: Box<NewStep>,
+    },
 }
 
 /// An act of the attempt that started a step.

@@ -16,6 +16,9 @@ pub enum StepKind {
     Compensation,
     /// Refers to a step that has its own key, and its record under that key.
     Pointer,
+    /// An operator recorded its result before the code reached it. Its kind and its compensation
+    /// are not known yet.
+    Given,
 }
 
 impl StepKind {
@@ -29,11 +32,13 @@ impl StepKind {
             Self::Timer => "timer",
             Self::Compensation => "compensation",
             Self::Pointer => "pointer",
+            Self::Given => "given",
         }
     }
 
     pub(crate) fn named(name: &str) -> Option<Self> {
-        [Self::Step, Self::Once, Self::Atomic, Self::Timer, Self::Compensation, Self::Pointer]
+        use StepKind::{Atomic, Compensation, Given, Once, Pointer, Step, Timer};
+        [Step, Once, Atomic, Timer, Compensation, Pointer, Given]
             .into_iter()
             .find(|kind| kind.as_str() == name)
     }
@@ -111,6 +116,7 @@ mod tests {
             (StepKind::Timer, "timer"),
             (StepKind::Compensation, "compensation"),
             (StepKind::Pointer, "pointer"),
+            (StepKind::Given, "given"),
         ] {
             assert_eq!((kind.as_str(), StepKind::named(word)), (word, Some(kind)));
         }

@@ -88,6 +88,22 @@ impl StepRecord {
         Ok(Self(next))
     }
 
+    /// Returns the record of a step with its own key, whose result an operator has recorded in one
+    /// workflow before its code reached the step. A stored record that is not free prevents it.
+    pub(crate) fn share(
+        given: &Self,
+        stored: Option<&Self>,
+        new: &NewStep,
+        ttl: Option<i64>,
+        stamp: Stamp,
+    ) -> Result<Self, StepRefusal> {
+        let result = given.result.clone().ok_or(StepRefusal::NotPossible)?;
+        let mut next = Self::begin(stored, new, &Begin::End(End::Completed(result)), stamp)?.0;
+        next.intervention.clone_from(&given.intervention);
+        next.ttl = ttl;
+        Ok(Self(next))
+    }
+
     /// Returns the record after the event.
     pub(crate) fn on(&self, event: &StepEvent, stamp: Stamp) -> Result<Self, StepRefusal> {
         if self.kind == StepKind::Pointer {
@@ -143,6 +159,16 @@ impl StepRecord {
                 self.check(seen)?;
                 next.operate(self, act, &stamp)?;
                 next.intervention = Some(by.clone());
+            }
+            StepEvent::Reached { .. } if self.kind != StepKind::Given => {
+                return Err(StepRefusal::NotPossible);
+            }
+            StepEvent::Reached { new } if new.kind == StepKind::Pointer => {
+                next = StepData::new(new, &stamp);
+            }
+            StepEvent::Reached { new } => {
+                (next.kind, next.number, next.pivot) = (new.kind, new.number, new.pivot);
+                next.compensation.clone_from(&new.compensation);
             }
         }
         next.revision = stamp.revision;
