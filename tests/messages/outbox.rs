@@ -36,6 +36,44 @@ async fn a_message_is_sent_if_its_transaction_was_committed_and_never_if_not() {
     assert_eq!(post.topics(), ["placed/1", "placed/2"]);
 }
 
+/// Of several messages of a subject, only some transactions were committed, and one message was
+/// changed by a relay.
+#[tokio::test(start_paused = true)]
+async fn each_message_that_is_sent_at_once_is_stored() {
+    let post = Post::new().await;
+    let (workflows, _) = post.sender();
+    let outbox = workflows.outbox();
+    let messages: Vec<_> = (0..5).map(|number| outbox.message(placed(number)).unwrap()).collect();
+    for committed in [0, 2] {
+        post.commit([messages[committed].clone()]).await;
+    }
+    outbox.send(messages.clone()).await;
+    assert_eq!((post.topics(), post.unsent().await), (vec!["placed/0".to_owned(), "placed/2".to_owned()], 0));
+    // The same call again sends none of them twice.
+    outbox.send(messages.clone()).await;
+    assert_eq!(post.topics().len(), 2);
+}
+
+/// The message of another process is between those of this one.
+#[tokio::test(start_paused = true)]
+async fn message_of_another_process_is_not_overtaken() {
+    let post = Post::new().await;
+    let (workflows, _) = post.sender();
+    let (other, _) = post.sender();
+    let mut messages = Vec::new();
+    for (number, outbox) in [workflows.outbox(), other.outbox(), workflows.outbox()].iter().enumerate() {
+        messages.push(outbox.message(placed(number.try_into().unwrap())).unwrap());
+        post.commit(messages.last().cloned()).await;
+        post.desk.bench.clock.advance(std::time::Duration::from_millis(1));
+    }
+    workflows.outbox().send([messages[0].clone(), messages[2].clone()]).await;
+    assert_eq!((post.topics(), post.unsent().await), (vec!["placed/0".to_owned()], 2));
+    other.outbox().send([messages[1].clone()]).await;
+    assert_eq!(post.topics(), ["placed/0", "placed/1"]);
+    post.settle().await;
+    assert_eq!(post.topics(), ["placed/0", "placed/1", "placed/2"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn messages_of_a_subject_are_sent_in_the_order_of_their_times() {
     let post = Post::new().await;

@@ -134,8 +134,8 @@ impl Outbox {
     ///
     /// # Cost
     ///
-    /// For each subject 1 query, 1 read unit for each 4 KB of its first message here and the
-    /// message before it. For each message 1 request to its target, and 1 request to delete it: 1
+    /// For each subject 1 query, 1 read unit for each 4 KB of its messages here, or of as many
+    /// earlier ones. For each message 1 request to its target, and 1 request to delete it: 1
     /// write unit for each KB, and 1 for the index.
     pub async fn send(&self, committed: impl IntoIterator<Item = OutboxMessage>) {
         let committed = committed.into_iter().map(|message| message.letter.0).collect();

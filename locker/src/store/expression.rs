@@ -20,8 +20,6 @@ use crate::core::token::resolution::Resolution;
 use crate::core::token::write::{Finish, NewToken, NextKey, Write};
 #[cfg(feature = "workflow")]
 use crate::core::workflow::place::{AUDITS, FAILED_RUNS, HEADER, LASTING, MESSAGES, RECEIPTS};
-#[cfg(feature = "messages")]
-use crate::core::workflow::step::RecordId;
 use crate::store::schema::attribute as a;
 
 /// The change to one item.
@@ -176,14 +174,6 @@ impl Condition {
     pub(crate) fn messages(workflow: &str) -> Self {
         let values = vec![(":workflow", text(workflow)), (":message", text(MESSAGES))];
         Self::new("#workflow = :workflow AND begins_with(#item, :message)".to_owned(), values)
-    }
-
-    /// The messages of a partition up to this one.
-    #[cfg(feature = "messages")]
-    pub(crate) fn messages_until(at: &RecordId) -> Self {
-        let values =
-            vec![(":workflow", text(&at.workflow)), (":message", text(MESSAGES)), (":last", text(&at.item))];
-        Self::new("#workflow = :workflow AND #item BETWEEN :message AND :last".to_owned(), values)
     }
 
     /// The entries of one value of `status` in the index, from a due time on or up to one. `due`

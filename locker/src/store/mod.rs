@@ -44,8 +44,6 @@ pub(crate) use listing::{Positions, Query, Row, RowPage};
 #[cfg(feature = "workflow")]
 pub(crate) use read::Everything;
 pub(crate) use read::Freshness;
-#[cfg(feature = "messages")]
-pub(crate) use records::Standing;
 #[cfg(feature = "workflow")]
 pub(crate) use records::{Changed, Over, Versioned};
 pub(crate) use records::{StoredBeat, TableOf};

@@ -100,12 +100,18 @@ enum Read {
 }
 
 /// Classifies the reasons of a cancelled transaction, by the place of their action.
+///
+/// The items of the library decide before those of the caller: two transactions with one message
+/// meet at its receipt. The one that is late sees a receipt that is locked, and rows that the other
+/// one has changed. Only the receipt shows that the message was taken.
 fn read(reasons: &[CancellationReason], actions: &[Action]) -> Read {
     let mut refused = Vec::new();
-    let mut busy = None;
+    let (mut busy, mut denied) = (None, None);
+    let (mut own_refused, mut own_busy) = (false, false);
     for (place, reason) in reasons.iter().enumerate() {
         let Some(code) = reason.code().filter(|code| *code != "None") else { continue };
         let said = || format!("{code} at action {place}: {}", reason.message().unwrap_or("no message"));
+        let is_own = !matches!(actions.get(place), None | Some(Action::Given(_)));
         match reply::class_of_reason(code) {
             Heard::Refused => {
                 let mine = match actions.get(place) {
@@ -119,20 +125,29 @@ fn read(reasons: &[CancellationReason], actions: &[Action]) -> Read {
                 if mine.is_some() && mine == reason.item.as_ref().and_then(revision_of) {
                     return Read::Applied;
                 }
+                own_refused |= is_own;
                 refused.push((place, reason.item.clone()));
             }
             Heard::Denied => {
                 let code = code_of(code, actions.get(place)).to_owned();
-                return Read::Denied { code, said: said() };
+                denied = denied.or(Some(Read::Denied { code, said: said() }));
             }
-            _ => busy = Some(said()),
+            _ => {
+                own_busy |= is_own;
+                busy = Some(said());
+            }
         }
     }
-    if !refused.is_empty() {
-        return Read::Refused(refused);
-    }
     // Cancelled without a reason: nothing was applied.
-    Read::Busy(busy.unwrap_or_else(|| "the transaction was cancelled without a reason".to_owned()))
+    let busy =
+        || Read::Busy(busy.unwrap_or_else(|| "the transaction was cancelled without a reason".to_owned()));
+    match denied {
+        _ if own_refused => Read::Refused(refused),
+        _ if own_busy => busy(),
+        Some(denied) => denied,
+        None if refused.is_empty() => busy(),
+        None => Read::Refused(refused),
+    }
 }
 
 /// The code of the error for a reason that stays until something is changed.
@@ -186,6 +201,41 @@ mod tests {
         ] {
             let Read::Busy(said) = read(&[reason("None"), reason(code)], &[]) else { panic!("{code}") };
             assert_eq!(said, format!("{code} at action 1: said"));
+        }
+    }
+
+    #[test]
+    fn items_of_the_library_decide_before_those_of_the_caller() {
+        let own = Action::Put { item: Item::new(), absent: true };
+        let given = Action::Given(Box::new(TransactWriteItem::builder().build()));
+        let read =
+            |of_own, of_given| match read(&[reason(of_own), reason(of_given)], &[own.clone(), given.clone()])
+            {
+                Read::Applied => "applied".to_owned(),
+                Read::Refused(at) => {
+                    format!("refused {:?}", at.iter().map(|(place, _)| *place).collect::<Vec<_>>())
+                }
+                Read::Busy(_) => "busy".to_owned(),
+                Read::Denied { .. } => "denied".to_owned(),
+            };
+        let (refused, busy, denied) = ("ConditionalCheckFailed", "TransactionConflict", "ValidationError");
+        for (of_own, of_given, decided) in [
+            ("None", refused, "refused [1]"),
+            ("None", busy, "busy"),
+            ("None", denied, "denied"),
+            (refused, "None", "refused [0]"),
+            (refused, refused, "refused [0, 1]"),
+            (refused, busy, "refused [0]"),
+            (refused, denied, "refused [0]"),
+            (busy, "None", "busy"),
+            (busy, refused, "busy"),
+            (busy, busy, "busy"),
+            (busy, denied, "busy"),
+            (denied, "None", "denied"),
+            (denied, refused, "denied"),
+            (denied, busy, "denied"),
+        ] {
+            assert_eq!(read(of_own, of_given), decided, "{of_own}, {of_given}");
         }
     }
 

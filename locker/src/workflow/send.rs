@@ -19,8 +19,6 @@ use crate::message::router::REPLY_WITHIN;
 use crate::message::target::Fate;
 use crate::message::{Router, Sent};
 use crate::metrics;
-#[cfg(feature = "messages")]
-use crate::store::Standing;
 use crate::store::{Changed, Guard, Written};
 use crate::workflow::context::Context;
 use crate::workflow::flow::Flow;
@@ -125,26 +123,43 @@ pub(crate) async fn send_committed(context: &Context, committed: Vec<Letter>) {
 async fn send_line(context: &Context, router: &Router, mut line: Line, span: Span) {
     while let Some(mut messages) = line.next() {
         while let Some(first) = messages.first() {
-            match standing(context, first).await {
-                Standing::First => break,
-                Standing::Changed => drop(messages.remove(0)),
-                // A caller of this process may have committed the earlier message, and added it to
-                // this line after the last read.
-                Standing::Later if line.join_to(&mut messages) => {}
-                Standing::Later => return,
+            let store = context.store();
+            let read = store.read_first_messages(&first.at.workflow, messages.len(), context.until(None));
+            let Ok((stored, has_more)) = Box::pin(read).await else { return };
+            let ready = take_ready(&mut messages, &stored, has_more);
+            // A caller of this process may have committed the earlier message, and added it to this
+            // line after the last read.
+            if ready.is_empty() && !messages.is_empty() && !line.join_to(&mut messages) {
+                return;
             }
-        }
-        if !send_queue(context, router, messages.into(), span, |_| {}).await {
-            return;
+            if !send_queue(context, router, ready, span, |_| {}).await {
+                return;
+            }
         }
     }
 }
 
-/// The place of a message among the stored ones. If it cannot be read, the relay sends the message.
+/// Takes the messages that may be sent: the oldest messages of their partition, as they were
+/// committed. Drops those that are not stored as they were committed.
+///
+/// `stored`: the oldest messages of the partition. `has_more`: there may be others after them.
 #[cfg(feature = "messages")]
-async fn standing(context: &Context, message: &Letter) -> Standing {
-    let standing = context.store().standing(&message.at, &message.revision, context.until(None));
-    Box::pin(standing).await.unwrap_or(Standing::Later)
+fn take_ready(messages: &mut Vec<Letter>, stored: &[Letter], has_more: bool) -> Queue {
+    let mut ready = Queue::new();
+    let mut stored = stored.iter();
+    let mut next = stored.next();
+    while let Some(message) = messages.first() {
+        match next {
+            Some(other) if other.at == message.at && other.revision == message.revision => {
+                ready.push_back(messages.remove(0));
+                next = stored.next();
+            }
+            Some(other) if other.at.item < message.at.item => break,
+            None if has_more => break,
+            _ => drop(messages.remove(0)),
+        }
+    }
+    ready
 }
 
 /// Sends messages of one subject in order, up to the first that is not taken. Returns whether all

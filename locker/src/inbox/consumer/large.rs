@@ -22,7 +22,7 @@ use crate::inbox::batch::Handling;
 use crate::inbox::error::ReceiveError;
 use crate::inbox::{Delivery, Received};
 use crate::message::{Bodies, Claim, ClaimCheck};
-use crate::store::{Changed, Standing};
+use crate::store::Changed;
 use crate::workflow::send::write;
 
 /// The pause of a message that stays in its queue for an operator. Each delivery counts towards the
@@ -151,8 +151,9 @@ impl Consumer {
         if letter.state != MessageState::Waiting || letter.next_due > context.now() {
             return Ok(false);
         }
-        let standing = context.store().standing(&letter.at, &letter.revision, context.until(None));
-        Ok(Box::pin(standing).await? == Standing::First)
+        let first = context.store().read_first_messages(&letter.at.workflow, 1, context.until(None));
+        let (first, _) = Box::pin(first).await?;
+        Ok(first.first().is_some_and(|first| first.at == letter.at && first.revision == letter.revision))
     }
 
     /// Moves the body of a dead letter from its queue to the claim-check store. The queue may then

@@ -19,17 +19,6 @@ use crate::store::{Action, Item, Store, Until};
 /// are not read.
 const OLDEST: i32 = 50;
 
-/// The place of a committed message among the stored messages of its partition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Standing {
-    /// It is the earliest.
-    First,
-    /// An earlier message is stored as well.
-    Later,
-    /// The message was sent and deleted, or changed: a relay is responsible for it.
-    Changed,
-}
-
 /// The end of a consumer's partition.
 #[derive(Debug)]
 pub(crate) struct Newest {
@@ -54,26 +43,19 @@ impl Store {
         Ok((messages.collect::<Result<_, _>>()?, output.last_evaluated_key))
     }
 
-    /// Returns the place of a message among those of its partition, strongly consistent.
-    ///
-    /// `revision` is that of its commit. Archived messages, for which nothing waits, have other
-    /// sort keys.
-    pub(crate) async fn standing(
+    /// Reads this many of the oldest messages of a partition, and whether there may be more.
+    /// Strongly consistent. Archived messages, for which nothing waits, have other sort keys.
+    pub(crate) async fn read_first_messages(
         &self,
-        at: &RecordId,
-        revision: &str,
+        partition: &str,
+        most: usize,
         until: Until,
-    ) -> Result<Standing, Error> {
-        let query = || self.query_of(Condition::messages_until(at), None);
-        let request = || sent(query().scan_index_forward(false).limit(2));
-        let output = self.read_until("read the earlier message", until, request).await?;
+    ) -> Result<(Vec<Letter>, bool), Error> {
+        let most = i32::try_from(most).unwrap_or(OLDEST).min(OLDEST);
+        let request = || sent(self.query_of(Condition::messages(partition), None).limit(most));
+        let output = self.read_until("read the first messages", until, request).await?;
         let messages = output.items.as_deref().unwrap_or_default().iter().map(message_of);
-        Ok(match messages.collect::<Result<Vec<_>, _>>()?.as_slice() {
-            [last, ..] if last.at != *at || last.revision != revision => Standing::Changed,
-            [_] => Standing::First,
-            [_, ..] => Standing::Later,
-            [] => Standing::Changed,
-        })
+        Ok((messages.collect::<Result<_, _>>()?, output.last_evaluated_key.is_some()))
     }
 
     async fn query_oldest(

@@ -12,5 +12,3 @@ mod put;
 pub(crate) use beat::{StoredBeat, TableOf};
 #[cfg(feature = "workflow")]
 pub(crate) use change::{Changed, Over, Versioned};
-#[cfg(feature = "messages")]
-pub(crate) use messages::Standing;
