@@ -234,6 +234,32 @@ mod tests {
         assert_eq!(*hidden, [("a2".to_owned(), pause), ("a3".to_owned(), pause)]);
     }
 
+    /// A queue that does not answer, such as in a VPC without an endpoint.
+    struct Silent;
+
+    impl Visibility for Silent {
+        async fn hide(&self, _: &Delivery, _: Duration) {
+            std::future::pending().await
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn silent_queue_delays_a_batch_once_and_not_for_each_message() {
+        let dynamodb = lock_token_testing::Embedded::memory().unwrap().client();
+        let workflows = Workflows::new(&dynamodb, "workflows").unwrap();
+        let consumer = workflows.inbox("packer").unwrap().consumer().hiding(Silent);
+        let handle = |_: Delivery| -> Handling<'_, NotDone> {
+            let pause = Some(Duration::from_secs(7));
+            Box::pin(async move { Err(NotDone { cause: "busy".to_owned(), pause }) })
+        };
+        let messages: Vec<_> = (0..10).map(|number| format!("a{number} a")).collect();
+        let messages: Vec<_> = messages.iter().map(String::as_str).collect();
+        let began = tokio::time::Instant::now();
+        let done = each_of(event(FIFO, &messages), Duration::ZERO, &handle, Some(&consumer)).await.unwrap();
+        assert_eq!(done.ids().count(), 10);
+        assert!(began.elapsed() <= Duration::from_secs(3), "{:?}", began.elapsed());
+    }
+
     #[tokio::test]
     async fn no_message_is_begun_without_the_time_for_it() {
         let mut event = event(FIFO, &["a1 a", "b1 b"]);
