@@ -62,7 +62,8 @@ fn is_rounded(number: &str) -> bool {
     serde_json::from_str::<Value>(number).is_ok_and(|stored| digits(&stored.to_string()) != digits(number))
 }
 
-/// Returns the digits of a number without zeros at either end, and the power of ten of the last one.
+/// Returns the digits of a number without zeros at either end, and the power of ten of the last
+/// one.
 fn digits(number: &str) -> (String, i64) {
     let number = number.trim_start_matches('-');
     let (mantissa, power) = number.split_once(['e', 'E']).unwrap_or((number, "0"));

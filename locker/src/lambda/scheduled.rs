@@ -44,8 +44,8 @@ fn until(event: &LambdaEvent<Value>, reserve: Duration) -> Result<Option<DateTim
 ///
 /// # Errors
 ///
-/// If nothing could be read: the schedule tries again. If less than 2 seconds are left: set a longer
-/// timeout of the function.
+/// If nothing could be read: the schedule tries again. If less than 2 seconds are left: set a
+/// longer timeout of the function.
 pub async fn scan(locker: &Locker, event: LambdaEvent<Value>) -> Result<RunReport<ScanReport>, Error> {
     let until = until(&event, TO_REPORT)?;
     Ok(until.into_iter().fold(Scanner::new(locker), Scanner::deadline).run().await?)
@@ -59,8 +59,8 @@ pub async fn scan(locker: &Locker, event: LambdaEvent<Value>) -> Result<RunRepor
 ///
 /// # Errors
 ///
-/// If nothing could be listed: the schedule tries again. If less than 5 seconds are left: set a longer
-/// timeout of the function.
+/// If nothing could be listed: the schedule tries again. If less than 5 seconds are left: set a
+/// longer timeout of the function.
 #[cfg(feature = "workflow")]
 pub async fn complete(
     completer: &Completer,
@@ -75,8 +75,8 @@ pub async fn complete(
 ///
 /// # Errors
 ///
-/// If nothing could be listed: the schedule tries again. If less than 5 seconds are left: set a longer
-/// timeout of the function.
+/// If nothing could be listed: the schedule tries again. If less than 5 seconds are left: set a
+/// longer timeout of the function.
 #[cfg(feature = "workflow")]
 pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<RunReport<ReaperReport>, Error> {
     let until = until(&event, TO_STOP)?;
@@ -88,8 +88,8 @@ pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<RunRepor
 ///
 /// # Errors
 ///
-/// If nothing could be listed: the schedule tries again. If less than 5 seconds are left: set a longer
-/// timeout of the function.
+/// If nothing could be listed: the schedule tries again. If less than 5 seconds are left: set a
+/// longer timeout of the function.
 #[cfg(feature = "messages")]
 pub async fn relay(relay: &Relay, event: LambdaEvent<Value>) -> Result<RunReport<RelayReport>, Error> {
     let until = until(&event, TO_STOP)?;

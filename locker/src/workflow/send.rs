@@ -140,7 +140,7 @@ async fn send_line(context: &Context, router: &Router, mut line: Line, span: Spa
 }
 
 /// Takes the messages that may be sent: the oldest messages of their partition, as they were
-/// committed. Drops those that are not stored as they were committed.
+/// committed. Drops a message that is not stored, or that was changed.
 ///
 /// `stored`: the oldest messages of the partition. `has_more`: there may be others after them.
 #[cfg(feature = "messages")]
