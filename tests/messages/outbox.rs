@@ -36,10 +36,9 @@ async fn a_message_is_sent_if_its_transaction_was_committed_and_never_if_not() {
     assert_eq!(post.topics(), ["placed/1", "placed/2"]);
 }
 
-/// Of several messages of a subject, only some transactions were committed, and one message was
-/// changed by a relay.
+/// Of several messages of a subject, only some transactions were committed.
 #[tokio::test(start_paused = true)]
-async fn each_message_that_is_sent_at_once_is_stored() {
+async fn only_stored_messages_are_sent_at_once() {
     let post = Post::new().await;
     let (workflows, _) = post.sender();
     let outbox = workflows.outbox();

@@ -270,7 +270,7 @@ async fn state_and_list(desk: &Desk) -> (State, Option<List>) {
 
 /// The operator may have repaired each of the effects manually.
 #[tokio::test]
-async fn nothing_is_compensated_after_a_close_until_an_operator_says_so() {
+async fn late_outcomes_after_a_close_wait_for_an_operator() {
     let desk = Desk::new().await;
     let (code, workflows) = closed_in_doubt(&desk, &["a", "b", "c", "d"]).await;
     let report = async |step| workflows.report("o/1", step).completed(&()).await.unwrap();
@@ -289,9 +289,8 @@ async fn nothing_is_compensated_after_a_close_until_an_operator_says_so() {
     let skipped = workflows.skip_step(&desk.view("o/1").await, "a", &ada()).await.unwrap();
     assert_eq!(skipped, Intervened::Done);
     waits("a decision about one step is none about the others").await;
-    let why = "an operator closed it before b was compensated: skip what was repaired by hand, then retry the \
-               workflow to compensate the rest";
-    assert_eq!(desk.view("o/1").await.reason(), Some(why));
+    let reason = desk.view("o/1").await.reason().unwrap_or_default().to_owned();
+    assert!(reason.starts_with("an operator closed the workflow, and b is not compensated: "), "{reason}");
     let skipped = workflows.skip_step(&desk.view("o/1").await, "b", &ada()).await.unwrap();
     assert_eq!(skipped, Intervened::Done);
     desk.settle(&code).await;
@@ -309,7 +308,7 @@ async fn nothing_is_compensated_after_a_close_until_an_operator_says_so() {
 }
 
 #[tokio::test]
-async fn workflow_with_a_step_in_doubt_stays_closed_and_is_never_deleted() {
+async fn closed_workflow_with_a_step_in_doubt_is_never_deleted() {
     for skips in [true, false] {
         let desk = Desk::new().await;
         let (code, workflows) = closed_in_doubt(&desk, &["a", "b"]).await;

@@ -356,7 +356,7 @@ async fn receipts_are_deleted_with_their_workflow() {
 
 /// Between two transactions of the act, another operator makes the workflow due.
 #[tokio::test]
-async fn close_of_many_steps_is_refused_if_the_workflow_changes() {
+async fn close_of_many_steps_is_unknown_if_the_workflow_changes() {
     let desk = Desk::new().await;
     let code = many_in_doubt(&desk, 200).await;
     let (slow, wire) = desk.machine();

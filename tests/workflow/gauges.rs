@@ -120,7 +120,8 @@ async fn scanner_and_completer_report_the_numbers_of_status() {
     }
 }
 
-/// The next run drives it. Under a steady load, each run leaves such workflows.
+/// The next run drives a workflow that became due during this run. Under a steady load, each run
+/// leaves such workflows.
 #[tokio::test(start_paused = true)]
 async fn workflow_that_becomes_due_during_a_run_is_no_backlog() {
     let recorder = DebuggingRecorder::new();

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::place::Place;
-use super::step::{Placed, StepRecord, StepState};
+use super::step::{Placed, StepKind, StepRecord, StepState};
 use crate::core::time;
 
 /// The result of a compensation.
@@ -72,11 +72,24 @@ pub(crate) fn stopped_at(pivot: &Placed) -> String {
     }
 }
 
-/// Returns the reason why a closed workflow with this late step or event needs an operator.
+/// Returns the reason of the quarantine of a closed workflow with this late step or event.
 pub(crate) fn after_close(late: &str) -> String {
     format!(
-        "an operator closed it before {late} was compensated: skip what was repaired by hand, \
-         then retry the workflow to compensate the rest"
+        "an operator closed the workflow, and {late} is not compensated: skip each step and event that you \
+         repaired manually, then retry the workflow; the retry compensates all others that are late"
+    )
+}
+
+/// Returns whether an operator recorded the step, and no code has declared how it is compensated.
+pub(crate) fn is_undeclared(record: &StepRecord) -> bool {
+    record.kind == StepKind::Given && record.is_completed()
+}
+
+/// Returns the reason why a workflow with this undeclared step is not compensated.
+pub(crate) fn undeclared(name: &str) -> String {
+    format!(
+        "an operator recorded that {name} happened, and the code has not declared its compensation: repair its \
+         effect, then skip it, so that the other steps are compensated"
     )
 }
 

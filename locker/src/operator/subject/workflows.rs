@@ -9,6 +9,7 @@ use crate::core::listed::List;
 use crate::core::name::EVENT_PREFIX;
 use crate::core::time;
 use crate::core::token::work::Work;
+use crate::core::workflow::compensation::is_undeclared;
 use crate::core::workflow::header::State;
 use crate::core::workflow::step::{StepKind, StepState};
 use crate::error::Error;
@@ -306,6 +307,9 @@ fn effect(view: &View, act: &Act) -> String {
     let compensates = view.state() == State::Compensating;
     let Some(step) = act.step.as_deref() else {
         return match act.verb {
+            Verb::Retry if view.header.closed => {
+                "a completer compensates all its late steps and late events: first skip those that you repaired manually"
+            }
             Verb::Retry if compensates => "its cause is gone: a completer continues to compensate it",
             Verb::Retry => "its cause is gone: a completer drives it again",
             Verb::Close => "it was repaired by hand: it ends as it is, and nothing more is done or undone",
@@ -326,7 +330,9 @@ fn effect(view: &View, act: &Act) -> String {
         .to_owned();
     };
     let recorded = view.step(step);
-    let is_late = recorded.is_some_and(|step| step.state() == StepState::Late);
+    let is_late = recorded.is_some_and(|step| {
+        step.state() == StepState::Late || (compensates && is_undeclared(&step.placed.record))
+    });
     match act.verb {
         Verb::Retry if compensates && !is_compensation(view, step) => {
             "it did not happen: it does not run, and the steps before it are compensated".to_owned()
@@ -488,6 +494,7 @@ fn of_step(view: &View, step: &StepView) -> Vec<Act> {
     let is_compensation = step.kind() == StepKind::Compensation;
     match step.state() {
         StepState::Late if step.placed.is_of(&view.header.run_id()) => vec![Act::skip()],
+        StepState::Completed if compensates && is_undeclared(&step.placed.record) => vec![Act::skip()],
         StepState::Completed if is_correctable(view, step) => vec![Act::correct(Value::Null)],
         // A failed step is the reason why the other steps are compensated.
         StepState::Started | StepState::Held | StepState::Failed

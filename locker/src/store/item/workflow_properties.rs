@@ -100,7 +100,7 @@ fn a_header() -> impl Strategy<Value = Header> {
                 created,
                 ended,
                 closed,
-                closed_after: closed.then_some(attempts),
+                closed_after: (closed || reported).then_some(attempts),
                 fingerprint,
                 input,
                 result,

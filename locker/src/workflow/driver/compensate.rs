@@ -9,7 +9,7 @@ use crate::core::private::Private;
 use crate::core::workflow::compensation::{self, Owed};
 use crate::core::workflow::event::EventAct;
 use crate::core::workflow::place::{Effect, Undo};
-use crate::core::workflow::step::{Intent, Placed, RecordId, StepEvent, StepKind, StepRecord, StepState};
+use crate::core::workflow::step::{Intent, Placed, RecordId, StepEvent, StepRecord, StepState};
 use crate::error::Error;
 use crate::metrics;
 use crate::store::Changed;
@@ -52,8 +52,12 @@ impl Flow {
         self.note_events(all.events);
         let steps = self.placed(records).await?;
         let only_late = self.lock_header().ended.is_some();
-        let undeclared = if only_late { None } else { Self::undeclared(&steps) };
-        let stays = self.uncompensated(&steps).or(undeclared);
+        // It may be a pivot, so no step before it is compensated.
+        if let Some(given) = steps.iter().find(|step| !only_late && compensation::is_undeclared(&step.record))
+        {
+            return Ok(Came::LeftToOperator(compensation::undeclared(&given.name())));
+        }
+        let stays = self.uncompensated(&steps);
         let (compensate, pivot) = compensation::to_compensate(steps, only_late);
         let events = self.events().into_iter().filter(|event| event.owed().is_some());
         let late = compensate.iter().map(Placed::name).chain(events.map(|event| event.id.shown())).next();
@@ -114,14 +118,6 @@ impl Flow {
         };
         let step = steps.iter().find(stays)?;
         let why = "it happened and should not stand, and has no compensation: repair it, then skip it";
-        Some(StopKind::invalid(&step.name(), why))
-    }
-
-    /// Returns the stop for a step that an operator recorded, and whose code was not reached.
-    fn undeclared(steps: &[Placed]) -> Option<StopKind> {
-        let step = steps.iter().find(|step| step.kind() == StepKind::Given)?;
-        let why = "an operator recorded that it happened, and its compensation is unknown, because the code did not \
-                   reach it: repair it, then close the workflow";
         Some(StopKind::invalid(&step.name(), why))
     }
 

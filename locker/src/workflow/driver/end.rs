@@ -7,6 +7,7 @@ use super::fence::Unwritten;
 use crate::core::answer::{self, Body};
 use crate::core::class::Class;
 use crate::core::time;
+use crate::core::workflow::compensation;
 use crate::core::workflow::decide::{self, Patience};
 use crate::core::workflow::ending::{self, Effect, Ending, Need, NeedKind, Outlook, Release, Returned};
 use crate::core::workflow::header::{DriverAct, Header, Pause, State};
@@ -35,7 +36,7 @@ pub(crate) enum Came {
     Compensated,
     /// A compensation stopped.
     Uncompensated(StopKind),
-    /// The compensation needs an operator, for this reason.
+    /// The compensation stopped, and an operator must decide. The text is the reason.
     LeftToOperator(String),
 }
 
@@ -304,7 +305,7 @@ impl Flow {
         let result = self.store_answer(stored).await?;
         let reason = StopKind::Failed(failure.clone()).reason();
         let may_owe = |record: &StepRecord| {
-            record.compensation.is_some() || record.pivot || record.kind == StepKind::Given
+            record.compensation.is_some() || record.pivot || compensation::is_undeclared(record)
         };
         let recorded = !self.records_that(may_owe).is_empty();
         // Only this run can have begun a step that is not among its records: an earlier run

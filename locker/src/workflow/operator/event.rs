@@ -232,7 +232,7 @@ impl Workflows {
         let act = is_owed.then_some(OperatorAct::Dismiss);
         let deed = Deed::of_step(Resolution::Skipped, event, Some(view.state().as_str()));
         let skipped = self.on_event(seen, view, (EventAct::Dismiss { by: by.clone() }, act), deed, by)?;
-        // Another late event may make a closed workflow due again, with this compensation.
+        // Another late event may reopen a closed workflow, and a retry would run this compensation.
         let depends = skipped.header.is_none() && view.is_owed();
         Some(Prepared { depends, ..skipped })
     }

@@ -13,6 +13,7 @@ use crate::core::name;
 use crate::core::token::record::Intervention;
 use crate::core::token::resolution::Resolution;
 use crate::core::workflow::audit::Deed;
+use crate::core::workflow::compensation::is_undeclared;
 use crate::core::workflow::header::{OperatorAct, State};
 use crate::core::workflow::place::Undo;
 use crate::core::workflow::step::{
@@ -94,9 +95,9 @@ impl Workflows {
     /// Complete a step that is in doubt, failed, or was never recorded, with this result. The
     /// workflow resumes from there.
     ///
-    /// A step that was never recorded gets its compensation and its own key when the code reaches
-    /// it. If the workflow is compensated before that, it is quarantined: the compensation is
-    /// unknown.
+    /// The code declares the compensation and the key of a step that was never recorded when it
+    /// reaches the step. If the workflow is compensated earlier, it is quarantined, because the
+    /// compensation is unknown.
     ///
     /// # Errors
     ///
@@ -228,7 +229,7 @@ impl Workflows {
             if !view.placed.is_of(&seen.header.run_id()) {
                 return Ok(None);
             }
-            if view.state() == StepState::Late {
+            if view.state() == StepState::Late || is_undeclared(&view.placed.record) {
                 return self.on_step(seen, step, operator, (Resolution::Skipped, OperatorStep::Dismiss));
             }
             return self.skip_compensation(seen, view, operator);
@@ -311,7 +312,7 @@ impl Workflows {
             }
             None => {
                 let new = self.unrecorded(seen, step, &by)?;
-                // A step that is skipped has no effect to compensate.
+                // A skipped step has no effect, so it needs no compensation.
                 let kind = if resolution == Resolution::Resolved { StepKind::Given } else { new.kind };
                 StepRecord::given(&NewStep { kind, ..new }, &by, &act, stamp)
             }

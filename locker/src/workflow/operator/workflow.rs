@@ -113,10 +113,10 @@ fn separate_items(header: &Header) -> Vec<String> {
     input.into_iter().chain(answer).collect()
 }
 
-/// Returns the result of an act that was refused. `cancelled`: it has cancelled steps before.
+/// Returns the outcome of a refused close. `cancelled`: an earlier transaction cancelled steps.
 fn after_cancels(verb: &'static str, refused: Intervened, cancelled: bool) -> Result<Intervened, Error> {
     if cancelled {
-        let source = "it changed after some of its steps in doubt were cancelled; close it again".into();
+        let source = "some steps in doubt were cancelled, and then the workflow changed; read it, and close it if it is in quarantine".into();
         return Err(Error::Unknown { verb, tries: 1, source });
     }
     Ok(refused)
@@ -157,10 +157,12 @@ impl Workflows {
     /// Close a quarantined workflow **as it is**: no step runs and none is compensated.
     ///
     /// Use it for a workflow that was repaired manually, such as a workflow that failed past its
-    /// pivot. It ends as `failed` if it failed before, otherwise as `cancelled`. If the outcome of
-    /// a cancelled step, or an event with a compensation, arrives after that, the workflow is
-    /// quarantined again: skip what you have repaired manually, or retry the workflow to compensate
-    /// it. A workflow that is closed with a step in doubt is never deleted.
+    /// pivot. It ends as `failed` if it failed before, otherwise as `cancelled`. A workflow that is
+    /// closed with a step in doubt is never deleted.
+    ///
+    /// The workflow is quarantined again if the outcome of a cancelled step arrives later, or an
+    /// event with a compensation. Skip each effect that you repaired manually. Then retry the
+    /// workflow: the retry compensates all others that are late.
     ///
     /// # Errors
     ///
@@ -175,8 +177,8 @@ impl Workflows {
     ///
     /// # Crash window
     ///
-    /// If it fails after the first of several transactions, steps are cancelled and the workflow is
-    /// still in quarantine: [`Error::Unknown`]. Close it again.
+    /// If a later transaction fails, the first steps stay cancelled and the result is
+    /// [`Error::Unknown`]. Read the workflow, and close it if it is still in quarantine.
     pub async fn close(&self, seen: &View, operator: &Operator) -> Result<Intervened, Error> {
         self.intervene(seen, WorkflowAct::Close, operator).await
     }

@@ -191,14 +191,8 @@ impl<'a> Atomic<'a> {
             Ok(NewStep { pivot, compensation, ..new })
         };
         if let Some(record) = known.as_ref().filter(|record| !record.is_free()) {
-            let record = match record.kind {
-                StepKind::Given => {
-                    let new = declared()?;
-                    &recorded::reached(flow, record.clone(), || new).await?
-                }
-                _ => record,
-            };
-            return settled(flow, &name, record, input.as_ref()).await;
+            let reached = recorded::reached(flow, record, declared).await?;
+            return settled(flow, &name, reached.as_ref().unwrap_or(record), input.as_ref()).await;
         }
         let new = declared()?;
         let refusal = NewStep { pivot: false, compensation: None, ..new.clone() };

@@ -143,8 +143,8 @@ impl Once<'_> {
             }
             match found {
                 Found::Completed => {
-                    let reached = recorded::reached(flow, *record, || start.new.clone()).await?;
-                    return Ok(Settled::Recorded(Box::new(reached)));
+                    let reached = recorded::reached(flow, &record, || Ok(start.new.clone())).await?;
+                    return Ok(Settled::Recorded(reached.map_or(record, Box::new)));
                 }
                 Found::Failed => return Err(failed(&record)),
                 Found::Cancelled => return Err(self.cancelled(&record)),
@@ -203,7 +203,8 @@ impl Once<'_> {
             return Err(StopKind::Cancelled { step: self.name.clone() });
         }
         if known.kind == StepKind::Given {
-            return self.share(known, pointer, start).await;
+            self.share(&known, pointer, start).await?;
+            return Ok(None);
         }
         if known.state == StepState::Completed && known.intervention.is_some() {
             return Ok(Some(known));
@@ -215,30 +216,40 @@ impl Once<'_> {
         Ok(None)
     }
 
-    /// Records the result that an operator gave to this workflow under the key of the step, so that
-    /// no other workflow does the step. Then replaces the given record by a pointer.
+    /// Stores the operator's result under the key of the step, so that no other workflow runs the
+    /// step. Then replaces the given record by a pointer.
     ///
-    /// If the step has no result there, and another workflow may be at it: returns the given
-    /// record.
-    async fn share(
-        &self,
-        given: StepRecord,
-        pointer: &NewStep,
-        start: &Starting,
-    ) -> Result<Option<StepRecord>, StopKind> {
+    /// Another record under the key may be of the same effect or of another one: an operator
+    /// decides, unless the results are equal.
+    async fn share(&self, given: &StepRecord, pointer: &NewStep, start: &Starting) -> Result<(), StopKind> {
         let (flow, ttl) = (self.flow, self.retention.ttl(self.flow.time()));
-        let stamp = || flow.context().stamp();
-        let rule = |stored: Option<&StepRecord>| StepRecord::share(&given, stored, &start.new, ttl, stamp());
+        let context = flow.context();
+        let rule = |stored: Option<&StepRecord>| {
+            let stamp = context.stamp();
+            let expired_at = context.expired_at(stamp.now);
+            let how = Begin::Start { version: self.version, due: stamp.now, expired_at };
+            StepRecord::share(given, stored, &start.new, (&how, ttl), stamp)
+        };
         let shared = match self.change(None, rule).await? {
-            Changed::Done(shared) | Changed::Refused { stored: Some(shared), .. } => shared,
+            Changed::Done(shared) => shared,
+            Changed::Refused { why: StepRefusal::Found(Found::Busy), stored: Some(stored) } => {
+                let at = time::after(stored.due, context.skew());
+                return Err(StopKind::busy(&self.name, at));
+            }
+            Changed::Refused { stored: Some(stored), .. } if stored.has_result_of(given) => stored,
+            Changed::Refused { stored: Some(stored), .. } => {
+                let state = stored.state.as_str();
+                let why = format!(
+                    "an operator recorded its result, and the record under its key is {state}: compare both with \
+                     the provider, then close the workflow"
+                );
+                return Err(StopKind::invalid(&self.name, why));
+            }
             Changed::Refused { stored: None, .. } | Changed::Gone => return Err(self.deleted()),
         };
-        if !shared.is_completed() {
-            return Ok(Some(given));
-        }
         flow.note(shared);
-        recorded::reached(flow, given, || pointer.clone()).await?;
-        Ok(None)
+        recorded::reached(flow, given, || Ok(pointer.clone())).await?;
+        Ok(())
     }
 
     /// Writes the start, and checks that this driver still owns the workflow.

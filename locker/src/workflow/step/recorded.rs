@@ -63,25 +63,26 @@ impl Flow {
     }
 }
 
-/// Returns the record of a step that the code reaches. If an operator recorded its result before,
-/// the record gets the kind and the compensation that the code declares.
+/// The code reaches a step that has a record. If an operator recorded its result before, the record
+/// gets the kind and the compensation that the code declares: returns that record.
 pub(super) async fn reached(
     flow: &Flow,
-    record: StepRecord,
-    new: impl FnOnce() -> NewStep,
-) -> Result<StepRecord, StopKind> {
+    record: &StepRecord,
+    new: impl FnOnce() -> Result<NewStep, StopKind>,
+) -> Result<Option<StepRecord>, StopKind> {
     if record.kind != StepKind::Given {
-        return Ok(record);
+        return Ok(None);
     }
-    let event = StepEvent::Reached { new: Box::new(new()) };
+    let event = StepEvent::Reached { new: Box::new(new()?) };
     let rule = |stored: Option<&StepRecord>| on(stored, &event, flow.context().stamp());
-    let changed = flow.context().store().change("reach the step", Some(record), flow.until_recorded(), rule);
+    let (given, until) = (Some(record.clone()), flow.until_recorded());
+    let changed = flow.context().store().change("reach the step", given, until, rule);
     let record = match Box::pin(changed).await? {
         Changed::Done(record) | Changed::Refused { stored: Some(record), .. } => record,
         Changed::Refused { stored: None, .. } | Changed::Gone => return Err(StopKind::Lost),
     };
     flow.remember(record.clone());
-    Ok(record)
+    Ok(Some(record))
 }
 
 /// Records the end of a step that has no record, or whose record allows another start. If another

@@ -171,8 +171,9 @@ impl<'a> Step<'a> {
         let known = flow.recorded(&id);
         if let Some(record) = known.as_ref().filter(|record| !record.is_free()) {
             check(flow, &name, record, kind, input.as_ref())?;
-            let new = || flow.new_step(id, kind, input.as_ref());
-            return flow.outcome(&recorded::reached(flow, record.clone(), new).await?).await;
+            let new = || Ok(flow.new_step(id, kind, input.as_ref()));
+            let reached = recorded::reached(flow, record, new).await?;
+            return flow.outcome(reached.as_ref().unwrap_or(record)).await;
         }
         let version = known.as_ref().map_or(1, |record| record.key_version);
         let provider_step = flow.place_of(&name).provider_step();

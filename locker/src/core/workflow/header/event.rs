@@ -50,8 +50,10 @@ pub(crate) enum HeaderEvent {
     Settled {
         item: String,
     },
-    /// A step is stored as late: it happened, and must be compensated.
-    Late,
+    /// The step of this item is stored as late: it happened, and must be compensated.
+    Late {
+        item: String,
+    },
     /// A step may have happened twice under one idempotency key.
     Twice,
     /// An event from outside is stored. `is_waited_for`: the code waits for it. `owed`: it is late

@@ -116,11 +116,11 @@ pub(crate) struct HeaderData {
     pub(crate) since: DateTime<Utc>,
     pub(crate) created: DateTime<Utc>,
     pub(crate) ended: Option<DateTime<Utc>>,
-    /// Whether an operator closed the workflow, so that no run compensates a late step or event. A
-    /// retry allows it until the workflow has ended again.
+    /// Whether a run must not compensate a late step or event, because an operator closed the
+    /// workflow. A retry clears it until the workflow ends again.
     pub(crate) closed: bool,
-    /// The number of the last step that the operator saw when they closed the workflow. It stays
-    /// until an operator has the whole workflow compensated. Clocks differ, so times do not show
+    /// The number of the last step that the operator saw when they closed the workflow. It is
+    /// kept until an operator compensates the whole workflow. Clocks differ, so times do not show
     /// which steps are later.
     pub(crate) closed_after: Option<u32>,
     pub(crate) fingerprint: Option<String>,

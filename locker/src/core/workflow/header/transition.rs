@@ -143,7 +143,7 @@ impl Header {
                 next.reap(act, &stamp)?;
             }
             HeaderEvent::Settled { item } => next.settled(item, &stamp)?,
-            HeaderEvent::Late => next.late(&stamp)?,
+            HeaderEvent::Late { item } => next.late(item, &stamp)?,
             HeaderEvent::Twice => next.twice(&stamp)?,
             HeaderEvent::Signalled { is_waited_for, owed } => {
                 next.signalled(*is_waited_for, *owed, &stamp)?;
@@ -377,7 +377,7 @@ impl HeaderData {
         self.lost_in_all = 0;
         let ending = if self.result.is_some() { State::Failed } else { State::Cancelled };
         match act {
-            // The workflow compensates what came after a close, until it has ended again.
+            // After a retry, runs compensate late steps and events until the workflow ends again.
             OperatorAct::Retry => self.closed = false,
             OperatorAct::Decide | OperatorAct::Dismiss | OperatorAct::Redact => {}
             // The next version runs. Completed steps of this version stay. Only a step that is
@@ -467,12 +467,13 @@ impl HeaderData {
         Ok(())
     }
 
-    /// A late step must be compensated.
-    fn late(&mut self, stamp: &Stamp) -> Result<(), HeaderRefusal> {
+    /// The late step of this item must be compensated.
+    fn late(&mut self, item: &str, stamp: &Stamp) -> Result<(), HeaderRefusal> {
         const WHY: &str = "the outcome of a cancelled step arrived late";
+        let waits = self.waits_for.as_deref() == Some(item);
         match self.state {
             State::Reaping => return Err(HeaderRefusal::NotPossible),
-            State::Running | State::Compensating => self.owe(WHY, stamp),
+            State::Running | State::Compensating => self.owe(WHY, waits, stamp),
             ended @ (State::Completed | State::Failed | State::Cancelled | State::Continued) => {
                 self.reopen(ended, WHY, stamp);
             }
@@ -486,18 +487,19 @@ impl HeaderData {
     fn reopen(&mut self, ended: State, why: &str, stamp: &Stamp) {
         self.state = State::Compensating;
         self.ending = Some(ended);
-        self.owe(why, stamp);
+        self.owe(why, false, stamp);
     }
 
-    /// A late step or event must be compensated, which no run has begun.
+    /// Makes the workflow due, because a late step or event must be compensated. A closed workflow
+    /// is quarantined instead: an operator may have repaired these effects manually, and a
+    /// compensation would undo them a second time.
     ///
     /// The attempt changes even while a driver compensates: with two effects in doubt, one outcome
-    /// may come between its compensation and the end of the workflow. A quarantine stays: an
-    /// operator decides about its reason. An operator who closed the workflow may have repaired
-    /// manually the effects that the compensation would undo a second time.
-    fn owe(&mut self, why: &str, stamp: &Stamp) {
+    /// may come between its compensation and the end of the workflow. A workflow in quarantine
+    /// stays there, unless it `waits` for this outcome: its reason still needs an operator.
+    fn owe(&mut self, why: &str, waits: bool, stamp: &Stamp) {
         self.closed = self.closed_after.is_some();
-        if self.listed == Some(List::Quarantine) {
+        if self.listed == Some(List::Quarantine) && !waits {
             self.attempt.clone_from(&stamp.attempt);
         } else if self.closed {
             self.quarantine(why.to_owned(), None, stamp);
@@ -525,7 +527,7 @@ impl HeaderData {
                 self.stands = true;
             }
         } else if owed && self.closed_after.is_some() {
-            self.owe(WHY, stamp);
+            self.owe(WHY, false, stamp);
         } else if (is_waited_for || owed) && self.locked_by.is_none() && !quarantined {
             self.due_now(stamp);
         }

@@ -33,7 +33,7 @@ const STATES: [&str; 18] = [
     "reaping",
 ];
 
-const EVENTS: [&str; 36] = [
+const EVENTS: [&str; 37] = [
     "claim",
     "claim by the same owner",
     "claim after too many crashes",
@@ -63,6 +63,7 @@ const EVENTS: [&str; 36] = [
     "stale operator: retry",
     "settled",
     "late",
+    "late, of the step that it waits for",
     "twice",
     "event, waited for",
     "late event with a compensation",
@@ -142,7 +143,7 @@ pub(super) fn header_in(state: &str) -> Header {
         }
         "continued" => on(&driven, driver(&driven, DriverAct::Continue { version: 2, note: None })),
         "closed" => on(&quarantined, operator(&quarantined, OperatorAct::Close { seen: 9 })),
-        "closed, late effect" => on(&header_in("closed"), HeaderEvent::Late),
+        "closed, late effect" => on(&header_in("closed"), late("step/seat")),
         "closed, decided" | "closed, retried" => {
             let late = header_in("closed, late effect");
             let act = if state == "closed, decided" { OperatorAct::Decide } else { OperatorAct::Retry };
@@ -244,7 +245,8 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
             HeaderEvent::Operator { seen: "another".to_owned(), by: by(now), act: OperatorAct::Retry }
         }
         "settled" => HeaderEvent::Settled { item: "step/pay".to_owned() },
-        "late" => HeaderEvent::Late,
+        "late" => late("step/seat"),
+        "late, of the step that it waits for" => late("step/pay"),
         "twice" => HeaderEvent::Twice,
         "event, waited for" => HeaderEvent::Signalled { is_waited_for: true, owed: false },
         "late event with a compensation" => HeaderEvent::Signalled { is_waited_for: false, owed: true },
@@ -268,6 +270,10 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
         }
         .to_owned()),
     }
+}
+
+fn late(item: &str) -> HeaderEvent {
+    HeaderEvent::Late { item: item.to_owned() }
 }
 
 fn reaper(header: &Header, act: ReaperAct) -> HeaderEvent {

@@ -3,6 +3,7 @@
 use super::rules::{changed, in_state};
 use super::sample::{at, by, result, stamp, start, step, undo};
 use super::step_page::given;
+use crate::core::workflow::compensation;
 use crate::core::workflow::decide::Found;
 use crate::core::workflow::step::{
     Begin, HolderAct, NewStep, OperatorStep, Placed, RecordId, StepEvent, StepKind, StepRecord, StepRefusal,
@@ -261,24 +262,54 @@ fn code_declares_a_step_that_an_operator_gave() {
 }
 
 #[test]
-fn given_result_counts_under_the_key_of_the_step_unless_the_step_has_a_record_there() {
+fn given_result_is_shared_only_over_a_free_record() {
     let given = given();
-    let new = NewStep { started_for: Some("run-2".to_owned()), run: None, ..step("pay", "run-2", 9) };
+    let started_for = Some("run-2".to_owned());
+    let new = NewStep { started_for, answers: true, run: None, ..step("pay", "run-2", 9) };
+    let start = Begin::Start { version: None, due: at(95), expired_at: at(95) };
     let share = |stored: Option<&StepRecord>| {
-        StepRecord::share(&given, stored, &new, Some(7), stamp(at(95), "share"))
+        StepRecord::share(&given, stored, &new, (&start, Some(7)), stamp(at(95), "share"))
     };
-    for state in [None, Some(StepState::Freed), Some(StepState::Withdrawn)] {
-        let stored = state.map(|state| in_state(state).record);
-        let shared = share(stored.as_ref()).expect("it is free");
+    let own_key = |state, ttl: Option<i64>| {
+        changed(state, |data| {
+            (data.run, data.started_for, data.ttl) = (None, Some("run-1".to_owned()), ttl);
+            data.settled = data.settled.clone().with(9);
+        })
+        .record
+    };
+    let free = [StepState::Freed, StepState::Withdrawn, StepState::Compensated];
+    for state in StepState::ALL.into_iter().filter(|state| !free.contains(state)) {
+        let refused = share(Some(&own_key(state, None))).expect_err("it has a record");
+        assert!(matches!(refused, StepRefusal::Found(_)), "{state:?}: {refused:?}");
+    }
+    let expired = own_key(StepState::Completed, Some(start_seconds()));
+    let stored = free.map(|state| own_key(state, None));
+    for stored in [None].into_iter().chain(stored.iter().map(Some)).chain([Some(&expired)]) {
+        let shared = share(stored).expect("it is free");
         assert_eq!(
             (shared.state, &shared.result, shared.ttl),
             (StepState::Completed, &given.result, Some(7))
         );
         assert_eq!((shared.kind, shared.started_for.as_deref()), (StepKind::Once, Some("run-2")));
         assert_eq!(shared.intervention, given.intervention);
+        // Outcomes of former versions stay settled.
+        assert_eq!(shared.settled.contains(9), stored.is_some());
+        assert!(shared.has_result_of(&given));
     }
-    for state in StepState::ALL.into_iter().filter(|state| !in_state(*state).record.is_free()) {
-        let refused = share(Some(&in_state(state).record)).expect_err("it has a record");
-        assert!(matches!(refused, StepRefusal::Found(_)), "{state:?}: {refused:?}");
+}
+
+fn start_seconds() -> i64 {
+    start().timestamp()
+}
+
+/// A step that no code declares has no known compensation, and may be a pivot.
+#[test]
+fn only_a_given_step_is_undeclared_until_it_is_skipped() {
+    let given = given();
+    assert!(compensation::is_undeclared(&given));
+    let skipped = operated(&Placed::own(given), OperatorStep::Dismiss, 100).expect("it is repaired");
+    assert_eq!((skipped.state, compensation::is_undeclared(&skipped)), (StepState::Compensated, false));
+    for state in StepState::ALL {
+        assert!(!compensation::is_undeclared(&in_state(state).record), "{state:?}");
     }
 }

@@ -97,8 +97,8 @@ pub(crate) enum StepEvent {
         by: Intervention,
         act: OperatorStep,
     },
-    /// The code reaches the step, and an operator has recorded its result before. `new`: the step
-    /// as the code requests it, or a pointer to it.
+    /// The code reaches a step whose result an operator recorded before. `new`: the step as the
+    /// code declares it, or a pointer to its record.
     Reached {
         new: Box<NewStep>,
     },
@@ -137,8 +137,8 @@ pub(crate) enum OperatorStep {
         result: StepResult,
         unreadable: bool,
     },
-    /// The late step needs no compensation: the operator has repaired its effect, or it is the
-    /// effect of another step.
+    /// The late step, or the step that no code reached, needs no compensation: the operator has
+    /// repaired its effect, or it is the effect of another step.
     Dismiss,
     /// The step never starts. Only for a step without a record.
     Block,

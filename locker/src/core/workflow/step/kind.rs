@@ -16,8 +16,8 @@ pub enum StepKind {
     Compensation,
     /// Refers to a step that has its own key, and its record under that key.
     Pointer,
-    /// An operator recorded its result before the code reached it. Its kind and its compensation
-    /// are not known yet.
+    /// An operator recorded the result before the code reached the step. The code declares the kind
+    /// and the compensation when it reaches the step.
     Given,
 }
 

@@ -117,6 +117,12 @@ impl StepRecord {
         }
     }
 
+    /// Returns whether the step completed with the result of the other record.
+    pub(crate) fn has_result_of(&self, other: &Self) -> bool {
+        let digest = |record: &Self| record.result.as_ref().map(StepResult::digest);
+        self.is_completed() && digest(self) == digest(other)
+    }
+
     pub(crate) fn is_completed(&self) -> bool {
         self.0.state == StepState::Completed
     }

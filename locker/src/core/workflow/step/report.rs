@@ -15,7 +15,8 @@ pub enum Reported {
     /// The outcome is the result or the failure of the step, and the workflow resumes.
     Recorded,
     /// The step was cancelled, or the workflow has taken another branch or has ended. The workflow
-    /// is due, and compensates the step once.
+    /// compensates the step once. If it is in quarantine, or an operator closed it, an operator
+    /// decides first.
     Compensates,
     /// Another result is recorded under the same idempotency key, so the step may have happened
     /// twice. The workflow is quarantined, and both results are shown.
@@ -135,6 +136,12 @@ impl Report {
     }
 }
 
+/// The record of a late outcome must be compensated. Only the outcome for which a quarantine waits
+/// ends the quarantine: an outcome next to a step says nothing about the step itself.
+fn late(record: &RecordId) -> HeaderEvent {
+    HeaderEvent::Late { item: record.reference() }
+}
+
 /// An outcome, and the record of its step.
 struct Case<'a> {
     report: &'a Report,
@@ -162,7 +169,7 @@ impl<'a> Case<'a> {
         let is_forward = header.is_forward() && step.state != Cancelled;
         if !is_forward && !self.is_of_compensation() {
             let steps = vec![(Some(step), self.ended(Late, result))];
-            return self.write(Reported::Compensates, steps, header, &HeaderEvent::Late);
+            return self.write(Reported::Compensates, steps, header, &late(&self.report.step));
         }
         let state = if self.outcome.is_unrecorded { Held } else { Completed };
         let steps = vec![(Some(step), self.ended(state, result))];
@@ -198,7 +205,7 @@ impl<'a> Case<'a> {
             (None, _) if self.is_of_compensation() => self.twice(result),
             (None, None) => Decision::Answer(Reported::Unknown),
             (None, Some(header)) => {
-                let record = self.apart(id, self.outcome.compensation.clone(), result);
+                let record = self.apart(id.clone(), self.outcome.compensation.clone(), result);
                 let mut steps = vec![(None, record)];
                 // Several workflows may report the outcome of a step with its own key. The record
                 // that they share keeps the version, so that only one workflow compensates it.
@@ -207,7 +214,7 @@ impl<'a> Case<'a> {
                     next.settled = next.settled.with(version);
                     steps.push((Some(step), StepRecord(next)));
                 }
-                self.write(Reported::Compensates, steps, header, &HeaderEvent::Late)
+                self.write(Reported::Compensates, steps, header, &late(&id))
             }
         }
     }

@@ -88,17 +88,19 @@ impl StepRecord {
         Ok(Self(next))
     }
 
-    /// Returns the record of a step with its own key, whose result an operator has recorded in one
-    /// workflow before its code reached the step. A stored record that is not free prevents it.
+    /// Returns the shared record for a result that an operator gave to one workflow.
+    ///
+    /// A stored record prevents it if it prevents a start (`how`).
     pub(crate) fn share(
         given: &Self,
         stored: Option<&Self>,
         new: &NewStep,
-        ttl: Option<i64>,
+        (how, ttl): (&Begin, Option<i64>),
         stamp: Stamp,
     ) -> Result<Self, StepRefusal> {
-        let result = given.result.clone().ok_or(StepRefusal::NotPossible)?;
-        let mut next = Self::begin(stored, new, &Begin::End(End::Completed(result)), stamp)?.0;
+        let (now, result) = (stamp.now, given.result.clone().ok_or(StepRefusal::NotPossible)?);
+        let mut next = Self::begin(stored, new, how, stamp)?.0;
+        next.end(&End::Completed(result), now);
         next.intervention.clone_from(&given.intervention);
         next.ttl = ttl;
         Ok(Self(next))
@@ -277,7 +279,7 @@ impl StepData {
     }
 
     fn operate(&mut self, stored: &StepRecord, act: &OperatorStep, stamp: &Stamp) -> Result<(), StepRefusal> {
-        use StepState::{Cancelled, Completed, Failed, Freed, Held, Started, Withdrawn};
+        use StepState::{Cancelled, Completed, Failed, Freed, Held, Late, Started, Withdrawn};
         // Its driver may be at work. An operator who freed the step now would have it run twice.
         if let Some(until) = stored.busy_until(stamp.skew).filter(|until| *until > stamp.now) {
             return Err(StepRefusal::Busy(until));
@@ -303,7 +305,9 @@ impl StepData {
                 self.end(&End::Completed(result.clone()), stamp.now);
             }
             // The operator has repaired the effect, or it is the effect of another step.
-            OperatorStep::Dismiss if stored.state == StepState::Late => self.state = StepState::Compensated,
+            OperatorStep::Dismiss if stored.state == Late || stored.kind == StepKind::Given => {
+                self.state = StepState::Compensated;
+            }
             OperatorStep::Correct { result, unreadable }
                 if stored.state == Completed && (*unreadable || stored.intervention.is_some()) =>
             {
