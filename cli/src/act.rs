@@ -36,8 +36,8 @@ pub(crate) enum Called {
     Ran { meaning: Meaning, intervened: Intervened },
 }
 
-/// Why a signal is not written, which only the write finds out.
-pub(crate) const GIVEN_BEFORE: &str = "a former version of it has an event with this id";
+/// The reason of a signal that was refused after its check.
+pub(crate) const GIVEN_BEFORE: &str = "a former version of the workflow has an event with this id";
 
 /// The protocol of an act on one record: without the id that the operator `saw`, a dry run.
 ///
@@ -59,7 +59,7 @@ pub(crate) async fn call(
         None => Ok(Called::DryRun { meaning, id }),
         Some(Err(differs)) => Ok(Called::Differs(differs)),
         Some(Ok(())) => match (console.act(part, act, operator).await?, act.verb) {
-            // The rule allowed the signal, and does not read former versions.
+            // The check allowed the signal. It does not read former versions.
             (Intervened::NotPossible, Verb::Signal) => Ok(Called::GivenBefore),
             (intervened, _) => Ok(Called::Ran { meaning, intervened }),
         },

@@ -40,7 +40,7 @@
 //! | `stepsNotReached` | counter | | completed effects that the code of a completed workflow did not reach |
 //! | `stepsCompensated` | counter | | compensations begun |
 //! | `lateOutcomes` | counter | | outcomes refused because their step was cancelled or taken over |
-//! | `unfinishedWorkflows` | gauge | | workflows that were due before the last completer run and are not finished, up to its limit |
+//! | `unfinishedWorkflows` | gauge | | workflows that were due before the last completer run began and are not finished, counted up to its limit |
 //! | `failingWorkflows` | gauge | | workflows without progress for an hour (`failing_after`), which are retried; counted by the last completer run |
 //! | `workflowsInQuarantine` | gauge | | workflows that wait for an operator, counted by the last completer run |
 //! | `lateEvents` | gauge | | late events that are not handled yet, counted by the last completer run, up to its limit |

@@ -484,7 +484,7 @@ async fn operator_does_not_give_again_what_a_version_read() {
     let console = Console::new().workflows(&desk.machine().0).event(&PAID);
     let part = console.get("r/1 v2").await.unwrap().remove(0);
     let signal = Act::signal("paid", json!(100));
-    let unread = "whether a former version has an event with this id; then nothing is written";
+    let unread = "a former version may have an event with this id; if so, nothing is written";
     let unknown = |act: &Act| console.check(&part, act).unwrap().unknown;
     assert_eq!(
         (unknown(&signal.clone().event_id("e-1")), unknown(&signal)),

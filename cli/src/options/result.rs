@@ -36,8 +36,7 @@ fn read(name: &str, example: &str, text: &str) -> Result<Value, Exit> {
     match numbers(text).find(|number| is_rounded(number)) {
         None => Ok(value),
         Some(number) => {
-            let because =
-                "has more digits than a number keeps here; give it as a string, if its reader takes one";
+            let because = "is stored as another number; pass it as a string, if the code accepts one";
             Err(Exit::say(Exit::USAGE, format!("{name} is not clear: {number} {because}")))
         }
     }
@@ -57,13 +56,12 @@ fn numbers(json: &str) -> impl Iterator<Item = &str> {
     .filter(|token| token.starts_with(|it: char| it == '-' || it.is_ascii_digit()))
 }
 
-/// Returns whether another number is stored than this text.
+/// Returns whether the stored number differs from this text.
 fn is_rounded(number: &str) -> bool {
     serde_json::from_str::<Value>(number).is_ok_and(|stored| digits(&stored.to_string()) != digits(number))
 }
 
-/// Returns the digits of a number without zeros at either end, and the power of ten of the last
-/// one.
+/// Returns the significant digits of a number, and the power of ten of the last digit.
 fn digits(number: &str) -> (String, i64) {
     let number = number.trim_start_matches('-');
     let (mantissa, power) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
@@ -178,7 +176,7 @@ mod tests {
                 let refused = result(&text).unwrap_err();
                 let said = refused.said();
                 assert!(
-                    said.starts_with(&format!("--result is not clear: {number} has more digits")),
+                    said.starts_with(&format!("--result is not clear: {number} is stored as another number")),
                     "{said}"
                 );
             }

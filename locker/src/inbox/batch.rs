@@ -47,10 +47,10 @@ impl From<ReceiveError> for NotDone {
 /// pause: while one message of a group is in flight, the queue delivers no other message of the
 /// group.
 ///
-/// Messages without a pause that were not begun are visible to others at once by `returns`.
+/// `returns` makes messages without a pause that were not begun visible at once.
 ///
-/// Both are asked at the end, for all messages at the same time: a queue that does not answer
-/// delays the batch by 2 seconds, and not each message by 2 seconds.
+/// Both requests are sent at the end, for all these messages at the same time. A queue that does
+/// not answer delays them together by 2 seconds.
 ///
 /// Source: Amazon SQS Developer Guide, *FIFO queue delivery logic*.
 pub(crate) async fn each<'a>(

@@ -21,19 +21,19 @@ const TO_REPORT: Duration = Duration::from_secs(2);
 #[cfg(feature = "workflow")]
 const TO_STOP: Duration = Duration::from_secs(5);
 
-/// Returns the time until which a scheduled function works.
+/// Returns the time at which a scheduled function must stop.
 ///
 /// # Errors
 ///
-/// If an invocation begins without time to work: the timeout of its function is too short. Without
-/// an error, each run would do nothing and succeed.
+/// If less than the reserve is left: the timeout of the function is too short. Without this error,
+/// each run would do nothing and succeed.
 fn until(event: &LambdaEvent<Value>, reserve: Duration) -> Result<Option<DateTime<Utc>>, Error> {
     let until = deadline(&event.context, reserve);
     if until.is_some_and(|until| until <= SystemClock.now()) {
         let seconds = reserve.as_secs();
         let advice = "set the timeout of the function to 60 seconds";
         return Err(format!(
-            "nothing was done: less than {seconds} seconds are left to this invocation; {advice}"
+            "could not begin the run: less than {seconds} seconds are left to this invocation; {advice}"
         )
         .into());
     }
@@ -44,8 +44,8 @@ fn until(event: &LambdaEvent<Value>, reserve: Duration) -> Result<Option<DateTim
 ///
 /// # Errors
 ///
-/// If nothing could be read: the schedule tries again. If less than 2 seconds are left: set a
-/// longer timeout of the function.
+/// If nothing could be read: the schedule tries again. If less than 2 seconds are left at the
+/// start: set the timeout of the function to 60 seconds.
 pub async fn scan(locker: &Locker, event: LambdaEvent<Value>) -> Result<RunReport<ScanReport>, Error> {
     let until = until(&event, TO_REPORT)?;
     Ok(until.into_iter().fold(Scanner::new(locker), Scanner::deadline).run().await?)
@@ -59,8 +59,8 @@ pub async fn scan(locker: &Locker, event: LambdaEvent<Value>) -> Result<RunRepor
 ///
 /// # Errors
 ///
-/// If nothing could be listed: the schedule tries again. If less than 5 seconds are left: set a
-/// longer timeout of the function.
+/// If nothing could be listed: the schedule tries again. If less than 5 seconds are left at the
+/// start: set the timeout of the function to 60 seconds.
 #[cfg(feature = "workflow")]
 pub async fn complete(
     completer: &Completer,
@@ -75,8 +75,8 @@ pub async fn complete(
 ///
 /// # Errors
 ///
-/// If nothing could be listed: the schedule tries again. If less than 5 seconds are left: set a
-/// longer timeout of the function.
+/// If nothing could be listed: the schedule tries again. If less than 5 seconds are left at the
+/// start: set the timeout of the function to 60 seconds.
 #[cfg(feature = "workflow")]
 pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<RunReport<ReaperReport>, Error> {
     let until = until(&event, TO_STOP)?;
@@ -88,8 +88,8 @@ pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<RunRepor
 ///
 /// # Errors
 ///
-/// If nothing could be listed: the schedule tries again. If less than 5 seconds are left: set a
-/// longer timeout of the function.
+/// If nothing could be listed: the schedule tries again. If less than 5 seconds are left at the
+/// start: set the timeout of the function to 60 seconds.
 #[cfg(feature = "messages")]
 pub async fn relay(relay: &Relay, event: LambdaEvent<Value>) -> Result<RunReport<RelayReport>, Error> {
     let until = until(&event, TO_STOP)?;
@@ -114,7 +114,7 @@ mod tests {
         let refused = until(&event(3), Duration::from_secs(5)).unwrap_err().to_string();
         assert_eq!(
             refused,
-            "nothing was done: less than 5 seconds are left to this invocation; set the timeout of the function to 60 seconds"
+            "could not begin the run: less than 5 seconds are left to this invocation; set the timeout of the function to 60 seconds"
         );
         // A local emulator reports a time of 1970.
         let mut local = event(0);

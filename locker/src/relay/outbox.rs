@@ -134,9 +134,9 @@ impl Outbox {
     ///
     /// # Cost
     ///
-    /// For each subject 1 query, 1 read unit for each 4 KB of its messages here, or of as many
-    /// earlier ones. For each message 1 request to its target, and 1 request to delete it: 1
-    /// write unit for each KB, and 1 for the index.
+    /// For each 50 messages of a subject 1 query, and 1 read unit for each 4 KB that it reads:
+    /// these messages, or as many earlier ones. For each message 1 request to its target, and 1
+    /// request to delete it: 1 write unit for each KB, and 1 for the index.
     pub async fn send(&self, committed: impl IntoIterator<Item = OutboxMessage>) {
         let committed = committed.into_iter().map(|message| message.letter.0).collect();
         Box::pin(send::send_committed(&self.context, committed)).await;

@@ -101,9 +101,9 @@ enum Read {
 
 /// Classifies the reasons of a cancelled transaction, by the place of their action.
 ///
-/// The items of the library decide before those of the caller: two transactions with one message
-/// meet at its receipt. The one that is late sees a receipt that is locked, and rows that the other
-/// one has changed. Only the receipt shows that the message was taken.
+/// The library's own items decide first. Two transactions for one message conflict at its receipt.
+/// The later transaction finds the receipt locked, and rows that the first one changed. Only the
+/// receipt shows that the message was processed.
 fn read(reasons: &[CancellationReason], actions: &[Action]) -> Read {
     let mut refused = Vec::new();
     let (mut busy, mut denied) = (None, None);

@@ -139,10 +139,10 @@ async fn send_line(context: &Context, router: &Router, mut line: Line, span: Spa
     }
 }
 
-/// Takes the messages that may be sent: the oldest messages of their partition, as they were
-/// committed. Drops a message that is not stored, or that was changed.
+/// Removes and returns the messages that may be sent: the oldest messages of their partition, as
+/// they were committed. Drops a message that is not stored, or that was changed.
 ///
-/// `stored`: the oldest messages of the partition. `has_more`: there may be others after them.
+/// `stored`: the oldest messages of the partition. `has_more`: later messages may be stored.
 #[cfg(feature = "messages")]
 fn take_ready(messages: &mut Vec<Letter>, stored: &[Letter], has_more: bool) -> Queue {
     let mut ready = Queue::new();

@@ -88,7 +88,7 @@ pub(super) fn meaning(
         _ => "from now on the code reads this value".to_owned(),
     });
     if act.verb == Verb::Signal && act.event_id.is_some() && view.header.continues.is_some() {
-        let unread = "whether a former version has an event with this id; then nothing is written";
+        let unread = "a former version may have an event with this id; if so, nothing is written";
         meaning.unknown.push(unread.to_owned());
     }
     match reads {

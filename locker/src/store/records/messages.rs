@@ -43,7 +43,7 @@ impl Store {
         Ok((messages.collect::<Result<_, _>>()?, output.last_evaluated_key))
     }
 
-    /// Reads this many of the oldest messages of a partition, and whether there may be more.
+    /// Returns up to `most` of the oldest messages of a partition. The flag: more may be stored.
     /// Strongly consistent. Archived messages, for which nothing waits, have other sort keys.
     pub(crate) async fn read_first_messages(
         &self,

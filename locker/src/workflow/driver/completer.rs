@@ -186,8 +186,8 @@ impl Completer {
         self.code.values().try_for_each(|code| code.limits(self.context.limits()).map(drop))
     }
 
-    /// `begun`: the start of the run. The next run drives workflows that became due after it, so
-    /// they are no backlog.
+    /// `begun`: the start of the run. Workflows that became due later are left to the next run, and
+    /// are not counted.
     async fn tell(&self, done: &RunReport<CompleterReport>, begun: DateTime<Utc>) {
         const COUNT_TO: usize = 1000;
         /// Each count gets one request even when time is up.

@@ -57,7 +57,7 @@ impl Once<'_> {
             (Reported::Compensates, _) => tracing::warn!(
                 workflow.key = key,
                 workflow.step = step,
-                "a step happened that should not stand; it will be compensated"
+                "a step happened that should not stand; it is to be compensated"
             ),
             (Reported::Twice, _) => tracing::error!(
                 workflow.key = key,

@@ -63,8 +63,9 @@ impl Flow {
     }
 }
 
-/// The code reaches a step that has a record. If an operator recorded its result before, the record
-/// gets the kind and the compensation that the code declares: returns that record.
+/// The code reaches a step that has a record. If an operator recorded the result, the record gets
+/// the kind, the compensation, the pivot and the number that the code declares. Returns that
+/// record.
 pub(super) async fn reached(
     flow: &Flow,
     record: &StepRecord,
