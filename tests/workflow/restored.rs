@@ -293,24 +293,28 @@ async fn pivot_that_an_operator_recorded_keeps_the_steps_before_it() {
 /// a pivot, so nothing before it is compensated.
 #[tokio::test(start_paused = true)]
 async fn recorded_charge_without_its_code_needs_an_operator() {
-    let desk = Desk::new().await;
-    let code = Script::new(|flow, _| async move {
+    let before = Script::new(|flow, _| async move {
         flow.once("before").compensate(&"refund").run(async |_| Ok(())).await?;
         fails()
     });
-    let workflows = with_a_charge_on_record(&desk, &["o/1"], &code).await;
-    drive(&desk, &workflows, &code).await;
-    assert_eq!((code.books.entries(), desk.quarantine().await), (vec![], vec!["o/1".to_owned()]));
-    let reason = desk.view("o/1").await.reason().unwrap_or_default().to_owned();
-    let said = "an operator recorded that charge happened, and the code has not declared its compensation";
-    assert!(reason.starts_with(said), "{reason}");
-    let skipped = workflows.skip_step(&desk.view("o/1").await, "charge", &ada()).await.unwrap();
-    assert_eq!(skipped, Intervened::Done);
-    drive(&desk, &workflows, &code).await;
-    assert_eq!(
-        (code.books.entries(), desk.view("o/1").await.state()),
-        (vec!["undo before".to_owned()], State::Failed)
-    );
+    let none = Script::new(|_, _| async move { fails() });
+    for (code, undone) in [(before, &["undo before"][..]), (none, &[])] {
+        let desk = Desk::new().await;
+        let workflows = with_a_charge_on_record(&desk, &["o/1"], &code).await;
+        drive(&desk, &workflows, &code).await;
+        assert_eq!((code.books.entries(), desk.quarantine().await), (vec![], vec!["o/1".to_owned()]));
+        let reason = desk.view("o/1").await.reason().unwrap_or_default().to_owned();
+        let said =
+            "an operator recorded that charge happened, and the code has not declared its compensation";
+        assert!(reason.starts_with(said), "{reason}");
+        let skipped = workflows.skip_step(&desk.view("o/1").await, "charge", &ada()).await.unwrap();
+        assert_eq!(skipped, Intervened::Done);
+        drive(&desk, &workflows, &code).await;
+        assert_eq!(
+            (code.books.entries(), desk.view("o/1").await.state()),
+            (undone.iter().map(|it| (*it).to_owned()).collect(), State::Failed)
+        );
+    }
 }
 
 /// A plain step takes the result that an operator recorded.
