@@ -123,8 +123,8 @@ async fn polled_messages_follow_the_rules_of_groups_and_pauses() {
         [
             "ChangeMessageVisibility a/1 40",
             "DeleteMessage b/1",
-            "ChangeMessageVisibility a/2 40",
-            "DeleteMessage b/2"
+            "DeleteMessage b/2",
+            "ChangeMessageVisibility a/2 40"
         ]
     );
 }
