@@ -349,6 +349,9 @@ fn effect(view: &View, act: &Act) -> String {
             };
             format!("it did not happen: it runs again, and gives the provider {key}")
         }
+        Verb::Resolve if compensates && recorded.is_none() => {
+            "it happened: nothing more is compensated until its effect is repaired by hand and it is skipped".to_owned()
+        }
         Verb::Skip if is_late => {
             "it happened, and was undone by hand or is no effect of its own: no compensation of it runs".to_owned()
         }

@@ -224,6 +224,9 @@ impl Once<'_> {
     async fn share(&self, given: &StepRecord, pointer: &NewStep, start: &Starting) -> Result<(), StopKind> {
         let (flow, ttl) = (self.flow, self.retention.ttl(self.flow.time()));
         let context = flow.context();
+        if !flow.is_held().await? {
+            return Err(StopKind::Lost);
+        }
         let rule = |stored: Option<&StepRecord>| {
             let stamp = context.stamp();
             let expired_at = context.expired_at(stamp.now);

@@ -74,13 +74,15 @@ pub(super) async fn reached(
     if record.kind != StepKind::Given {
         return Ok(None);
     }
-    let event = StepEvent::Reached { new: Box::new(new()?) };
+    let event = StepEvent::Reached { seen: record.revision.clone(), new: Box::new(new()?) };
     let rule = |stored: Option<&StepRecord>| on(stored, &event, flow.context().stamp());
     let (given, until) = (Some(record.clone()), flow.until_recorded());
     let changed = flow.context().store().change("reach the step", given, until, rule);
     let record = match Box::pin(changed).await? {
-        Changed::Done(record) | Changed::Refused { stored: Some(record), .. } => record,
-        Changed::Refused { stored: None, .. } | Changed::Gone => return Err(StopKind::Lost),
+        Changed::Done(record) => record,
+        // Another run reached it first.
+        Changed::Refused { stored: Some(record), .. } if record.kind != StepKind::Given => record,
+        Changed::Refused { .. } | Changed::Gone => return Err(StopKind::Lost),
     };
     flow.remember(record.clone());
     Ok(Some(record))

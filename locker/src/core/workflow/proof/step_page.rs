@@ -267,7 +267,7 @@ fn event_on(event: Event, stored: &StepRecord, now: DateTime<Utc>) -> StepEvent 
         Event::FreeNext => operator(OperatorStep::Free { new_key: true }),
         Event::Resolve => operator(OperatorStep::Resolve(result("by hand"))),
         Event::Dismiss => operator(OperatorStep::Dismiss),
-        Event::Reach => StepEvent::Reached { new: Box::new(step("pay", "run-2", 9)) },
+        Event::Reach => StepEvent::Reached { seen, new: Box::new(step("pay", "run-2", 9)) },
         _ => operator(OperatorStep::Correct { result: result("by hand"), unreadable: true }),
     }
 }

@@ -234,7 +234,8 @@ fn record_belongs_to_the_workflow_that_started_with_it() {
 /// The step as the code declares it, when it reaches the record of an operator.
 fn reached(stored: &StepRecord, kind: StepKind, pivot: bool) -> Result<StepRecord, StepRefusal> {
     let new = NewStep { kind, pivot, points_to: Some("pay/7".to_owned()), ..step("pay", "run-2", 9) };
-    stored.on(&StepEvent::Reached { new: Box::new(new) }, stamp(at(95), "reach"))
+    let seen = stored.revision.clone();
+    stored.on(&StepEvent::Reached { seen, new: Box::new(new) }, stamp(at(95), "reach"))
 }
 
 #[test]
@@ -252,6 +253,13 @@ fn code_declares_a_step_that_an_operator_gave() {
             assert_eq!(reached(&record, kind, pivot).expect_err("it is reached"), StepRefusal::NotPossible);
         }
     }
+    let changed_since =
+        StepEvent::Reached { seen: "another".to_owned(), new: Box::new(step("pay", "run-2", 9)) };
+    let refused = given.on(&changed_since, stamp(at(95), "reach")).expect_err("an operator corrected it");
+    assert_eq!(refused, StepRefusal::Changed);
+    let skipped = operated(&Placed::own(given.clone()), OperatorStep::Dismiss, 95).expect("it is repaired");
+    let refused = reached(&skipped, StepKind::Once, false).expect_err("it was skipped");
+    assert_eq!(refused, StepRefusal::NotPossible);
     let pointer = reached(&given, StepKind::Pointer, false).expect("it is given");
     assert_eq!((pointer.shared(), pointer.intervention.is_none()), (Some(RecordId::shared("pay/7")), true));
     for state in StepState::ALL {

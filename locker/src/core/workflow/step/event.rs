@@ -100,6 +100,7 @@ pub(crate) enum StepEvent {
     /// The code reaches a step whose result an operator recorded before. `new`: the step as the
     /// code declares it, or a pointer to its record.
     Reached {
+        seen: String,
         new: Box<NewStep>,
     },
 }

@@ -162,15 +162,18 @@ impl StepRecord {
                 next.operate(self, act, &stamp)?;
                 next.intervention = Some(by.clone());
             }
-            StepEvent::Reached { .. } if self.kind != StepKind::Given => {
-                return Err(StepRefusal::NotPossible);
-            }
-            StepEvent::Reached { new } if new.kind == StepKind::Pointer => {
-                next = StepData::new(new, &stamp);
-            }
-            StepEvent::Reached { new } => {
-                (next.kind, next.number, next.pivot) = (new.kind, new.number, new.pivot);
-                next.compensation.clone_from(&new.compensation);
+            StepEvent::Reached { seen, new } => {
+                // An operator may have corrected or skipped the step after this run read it.
+                self.check(seen)?;
+                if self.kind != StepKind::Given || self.state != StepState::Completed {
+                    return Err(StepRefusal::NotPossible);
+                }
+                if new.kind == StepKind::Pointer {
+                    next = StepData::new(new, &stamp);
+                } else {
+                    (next.kind, next.number, next.pivot) = (new.kind, new.number, new.pivot);
+                    next.compensation.clone_from(&new.compensation);
+                }
             }
         }
         next.revision = stamp.revision;
