@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use locker::{Begun, Intervened, TokenState};
-use locker_tests::{Bench, Fate, ada, held_by, record_of};
+use locker_tests::{Bench, Fate, Recorded, ada, held_by, record_of};
 use serde_json::json;
 
 #[tokio::test(start_paused = true)]
@@ -206,14 +206,11 @@ async fn a_refused_resolve_leaves_no_answer_beside_and_an_applied_one_is_counted
     );
     assert_eq!(bench.items().await, before);
 
-    let recorder = metrics_util::debugging::DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _guard = metrics::set_default_local_recorder(&recorder);
+    let recorded = Recorded::start();
     let record = record_of(&locker, "hand/stale").await;
     assert_eq!(locker.release_completed(&record, &ada()).await.expect("released"), Intervened::Done);
-    let seen: Vec<_> =
-        snapshotter.snapshot().into_vec().into_iter().map(|(key, ..)| key.key().name().to_owned()).collect();
+    let metrics = recorded.take();
     for name in ["lockTokensEnded", "consumedReadUnits"] {
-        assert!(seen.iter().any(|known| known == name), "{name} in {seen:?}");
+        assert!(metrics.keys().any(|key| key.name() == name), "{name} in {metrics:?}");
     }
 }

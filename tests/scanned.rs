@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::{AttributeValue, PutRequest, WriteRequest};
 use locker::{Clock as _, TokenState};
-use locker_tests::{Bench, Fate, MINUTE, held_by, record_of};
-use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use locker_tests::{Bench, Fate, MINUTE, Recorded, held_by, record_of};
 
 /// Write this many tokens in progress, 25 at a time, over this many shards, due at this time.
 async fn fill(bench: &Bench, name: &str, shards: u16, count: usize, due: chrono::DateTime<chrono::Utc>) {
@@ -75,9 +74,7 @@ async fn a_token_that_ended_meanwhile_is_not_reported_and_metrics_show_the_rest(
     held_by(locker.token("scan/failed")).await.hold("odd").await.expect("held");
     bench.clock.advance(MINUTE * 3);
 
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _guard = metrics::set_default_local_recorder(&recorder);
+    let recorded = Recorded::start();
     wire.take();
     done.complete("done").await.expect("completed");
     let scanned = locker::Scanner::new(&locker).run().await.expect("a scan");
@@ -85,15 +82,6 @@ async fn a_token_that_ended_meanwhile_is_not_reported_and_metrics_show_the_rest(
     assert_eq!(names, ["scan/late"]);
     let counted = |count: Option<locker::Count>| count.expect("a count").at_least;
     assert_eq!((counted(scanned.in_progress), counted(scanned.held), scanned.finished), (1, 1, true));
-    let gauges: std::collections::BTreeMap<_, _> = snapshotter
-        .snapshot()
-        .into_vec()
-        .into_iter()
-        .filter_map(|(key, _, _, value)| match value {
-            DebugValue::Gauge(value) => Some((key.key().name().to_owned(), value.into_inner())),
-            _ => None,
-        })
-        .collect();
     let expected = [
         ("missingTasks", 1.0),
         ("oldestMissingTask", 120.0),
@@ -101,7 +89,7 @@ async fn a_token_that_ended_meanwhile_is_not_reported_and_metrics_show_the_rest(
         ("tokensHeld", 1.0),
         ("tokensInProgress", 1.0),
     ];
-    assert_eq!(gauges, expected.map(|(name, value)| (name.to_owned(), value)).into());
+    assert_eq!(recorded.take().gauges(), expected.map(|(name, value)| (name.to_owned(), value)).into());
     late.release().await.expect("released");
     assert_eq!(record_of(&locker, "scan/failed").await.state(), TokenState::Held);
 }
@@ -146,30 +134,19 @@ async fn a_scan_that_is_cut_short_says_so() {
 async fn a_scan_that_fails_after_a_good_one_shows_in_the_metrics() {
     let bench = Bench::new().await;
     let (locker, wire) = bench.impatient_machine();
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _guard = metrics::set_default_local_recorder(&recorder);
-    let finished = || {
-        let snapshot = snapshotter.snapshot().into_vec();
-        snapshot.into_iter().find_map(|(key, _, _, value)| match value {
-            DebugValue::Gauge(value) if key.key().name() == "scanFinished" => Some(value.into_inner()),
-            _ => None,
-        })
-    };
+    let recorded = Recorded::start();
     locker::Scanner::new(&locker).run().await.expect("a scan");
-    assert_eq!(finished(), Some(1.0));
+    assert_eq!(recorded.take().gauge("scanFinished"), Some(1.0));
     wire.always(Fate::Throttled);
     locker::Scanner::new(&locker).run().await.expect_err("nothing could be read");
-    assert_eq!(finished(), Some(0.0));
+    assert_eq!(recorded.take().gauge("scanFinished"), Some(0.0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_overdue_token_that_cannot_be_read_is_missing_too() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _guard = metrics::set_default_local_recorder(&recorder);
+    let recorded = Recorded::start();
     let _lock = held_by(locker.token("scan/damaged").expect_within(MINUTE)).await;
     let key = AttributeValue::S("scan/damaged".to_owned());
     let damage = bench.client.update_item().table_name(&bench.table).key("lockToken", key);
@@ -177,11 +154,7 @@ async fn an_overdue_token_that_cannot_be_read_is_missing_too() {
     bench.clock.advance(MINUTE * 3);
     let scanned = locker::Scanner::new(&locker).run().await.expect("a scan");
     assert_eq!((scanned.missing.len(), scanned.unreadable, scanned.finished), (0, 1, true));
-    let missing = snapshotter.snapshot().into_vec().into_iter().find_map(|(key, _, _, value)| match value {
-        DebugValue::Gauge(value) if key.key().name() == "missingTasks" => Some(value.into_inner()),
-        _ => None,
-    });
-    assert_eq!(missing, Some(1.0), "the alarm sees it");
+    assert_eq!(recorded.take().gauge("missingTasks"), Some(1.0), "the alarm sees it");
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,7 +7,7 @@ use lock_token_testing::CallFate;
 use locker::inbox::{Delivery, Incoming, ReceiveError, Taken};
 use locker::message::{MessageState, NewMessage};
 use locker::{Class, Failure, Intervened};
-use locker_tests::{DAY, Fate, ada};
+use locker_tests::{DAY, Fate, Recorded, ada};
 
 use crate::consumer::{Warehouse, consumer, delivery, in_state, the_dead};
 use crate::post::{Letters, MINUTE, Post};
@@ -265,9 +265,7 @@ async fn blocked_messages_do_not_count_towards_the_limit() {
 /// Dimensions of metrics are paid for each: none comes from what others write into a queue.
 #[tokio::test(start_paused = true)]
 async fn no_label_of_a_metric_comes_from_a_received_event() {
-    let recorder = metrics_util::debugging::DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _recording = ::metrics::set_default_local_recorder(&recorder);
+    let recorded = Recorded::start();
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
     for number in 0..20 {
@@ -284,13 +282,8 @@ async fn no_label_of_a_metric_comes_from_a_received_event() {
     post.desk.bench.clock.advance(MINUTE);
     let refuse = async |_: Delivery| Err(Failure::permanent("no".to_owned()));
     assert_eq!(consumer.run(refuse).await.unwrap().dead, 20);
-    let dead: Vec<_> = snapshotter
-        .snapshot()
-        .into_vec()
-        .into_iter()
-        .map(|(key, ..)| key.into_parts().1)
-        .filter(|key| key.name() == "messagesDead")
-        .collect();
+    let metrics = recorded.take();
+    let dead: Vec<_> = metrics.keys().filter(|key| key.name() == "messagesDead").collect();
     assert_eq!(dead.len(), 1, "{dead:?}");
 }
 

@@ -8,7 +8,7 @@ use locker::Clock as _;
 use locker::message::{Envelope, NewMessage, Router, Sent, Target};
 use locker::relay::Relay;
 use locker::workflow::Workflows;
-use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+use locker_tests::Recorded;
 
 use crate::post::{MINUTE, Post};
 
@@ -29,20 +29,11 @@ async fn commit(post: &Post, workflows: &Workflows, topic: &str, subjects: impl 
     }
 }
 
-fn gauge(snapshotter: &Snapshotter, name: &str) -> Option<f64> {
-    snapshotter.snapshot().into_vec().into_iter().find_map(|(key, _, _, value)| match value {
-        DebugValue::Gauge(value) if key.key().name() == name => Some(value.into_inner()),
-        _ => None,
-    })
-}
-
 /// h11
 #[tokio::test(start_paused = true)]
 async fn gauge_is_the_age_of_the_oldest_unsent_message() {
     for shards in [1, 3] {
-        let recorder = DebuggingRecorder::new();
-        let snapshotter = recorder.snapshotter();
-        let _recording = ::metrics::set_default_local_recorder(&recorder);
+        let recorded = Recorded::start();
         let post = Post::new().await;
         let (workflows, _) = post.desk.machine_with(|settings, _| settings.shards = shards);
         let relay = |router| Relay::new(&workflows, router);
@@ -58,13 +49,13 @@ async fn gauge_is_the_age_of_the_oldest_unsent_message() {
             post.desk.bench.clock.advance(Duration::from_secs(50));
             let healthy = Router::new().route("down", post.broker.clone()).route("*", Takes);
             relay(healthy).run().await.unwrap();
-            let age = gauge(&snapshotter, "oldestUnsentMessage");
+            let age = recorded.take().gauge("oldestUnsentMessage");
             assert_eq!(age, Some(f64::from(3600 + 50 * (fresh + 1))), "{shards} shards, run {fresh}");
         }
         // Also in a run whose time is over.
         let over = post.desk.bench.clock.now() - TimeDelta::seconds(1);
         post.desk.bench.clock.advance(MINUTE);
         let past = relay(post.router()).deadline(over + TimeDelta::seconds(62)).run().await;
-        assert_eq!(gauge(&snapshotter, "oldestUnsentMessage"), Some(3860.0), "{past:?}");
+        assert_eq!(recorded.take().gauge("oldestUnsentMessage"), Some(3860.0), "{past:?}");
     }
 }

@@ -1,21 +1,13 @@
 //! A broker that is down for a day.
 
 use lock_token_testing::CallFate;
-use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use locker_tests::Recorded;
 
 use crate::post::{Letters, MINUTE, Post};
 
 #[tokio::test(start_paused = true)]
 async fn a_broker_is_down_for_a_day_and_everything_waits_and_then_all_is_sent_in_order() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _recording = ::metrics::set_default_local_recorder(&recorder);
-    let gauge = |name: &str| {
-        snapshotter.snapshot().into_vec().into_iter().find_map(|(key, _, _, value)| match value {
-            DebugValue::Gauge(value) if key.key().name() == name => Some(value.into_inner()),
-            _ => None,
-        })
-    };
+    let recorded = Recorded::start();
     let post = Post::new().await;
     post.calls.always(CallFate::Refused);
     let (workflows, _) = post.sender();
@@ -28,7 +20,7 @@ async fn a_broker_is_down_for_a_day_and_everything_waits_and_then_all_is_sent_in
             let done = post.relay().0.run().await.unwrap();
             assert_eq!((done.sent, done.dead, done.finished), (0, 0, true), "{done:?}");
         }
-        oldest.push(gauge("oldestUnsentMessage").unwrap());
+        oldest.push(recorded.take().gauge("oldestUnsentMessage").unwrap());
     }
     assert!(post.topics().is_empty() && post.unsent().await == 96);
     assert!(oldest.is_sorted() && oldest[23] >= 86_000.0, "the alarm's metric rises: {oldest:?}");
@@ -52,6 +44,7 @@ async fn a_broker_is_down_for_a_day_and_everything_waits_and_then_all_is_sent_in
         assert_eq!(topics, ["told/0", "told/1", "told/2", "told/3"], "{hour}");
     }
     post.relay().0.run().await.unwrap();
-    assert_eq!(gauge("oldestUnsentMessage"), Some(0.0));
-    assert_eq!(gauge("unsentMessages"), Some(0.0));
+    let metrics = recorded.take();
+    assert_eq!(metrics.gauge("oldestUnsentMessage"), Some(0.0));
+    assert_eq!(metrics.gauge("unsentMessages"), Some(0.0));
 }

@@ -7,7 +7,7 @@ use lock_token_testing::Exchange;
 use locker::message::{Envelope, MessageState, NewMessage, Router, Sent, Target};
 use locker::relay::{Relay, RelayReport};
 use locker::workflow::{Message, Workflows};
-use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use locker_tests::Recorded;
 use tokio::time::Instant;
 
 use crate::post::{MINUTE, Post};
@@ -136,9 +136,7 @@ async fn many_unlisted_refusals_stop_no_other() {
 #[tokio::test(start_paused = true)]
 async fn wrong_permission_for_an_hour_kills_nothing_and_costs_a_probe_a_minute() {
     const SUBJECTS: usize = 500;
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _recording = ::metrics::set_default_local_recorder(&recorder);
+    let recorded = Recorded::start();
     let post = Post::new().await;
     commit(&post, "told", 0..SUBJECTS).await;
     let target = Ruled::by(|_| Some(denied()));
@@ -158,11 +156,8 @@ async fn wrong_permission_for_an_hour_kills_nothing_and_costs_a_probe_a_minute()
         assert!(calls.len() <= most_calls && writes <= most_writes, "{minute}: {calls:?}, {writes} writes");
         assert!(!calls.is_empty(), "{minute}: no probe was sent");
     }
-    let refusals = snapshotter.snapshot().into_vec().into_iter().find_map(|(key, _, _, value)| match value {
-        DebugValue::Counter(count) if key.key().name() == "targetRefusals" => Some(count),
-        _ => None,
-    });
-    assert!(refusals.is_some_and(|count| count >= 60), "{refusals:?}");
+    let refusals = recorded.take().count("targetRefusals");
+    assert!(refusals >= 60, "{refusals}");
 
     target.follow(|_| Some(Sent::Done));
     let mut sent = Vec::new();

@@ -18,6 +18,7 @@ mod gate;
 #[path = "../history/mod.rs"]
 pub mod history;
 mod provider;
+mod recorded;
 mod runtime_api;
 #[path = "../scenarios/mod.rs"]
 pub mod scenarios;
@@ -32,6 +33,7 @@ pub use engine::{Engine, client_for};
 pub use gate::Gate;
 pub use lock_token_testing::{Exchange, Fate, NumberedIds, PausedClock, TestClock, Wire};
 pub use provider::Provider;
+pub use recorded::{Metrics, Recorded};
 pub use runtime_api::{Function, Reply, fifo_message, sqs_message};
 pub use served::{Asked, Counted};
 pub use unhurried::unhurried;

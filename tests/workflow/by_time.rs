@@ -10,8 +10,7 @@ use locker::workflow::{
     View, Workflow, Workflows,
 };
 use locker::{Failure, Intervened, RunReport};
-use locker_tests::{HOUR, MINUTE, ada};
-use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use locker_tests::{HOUR, MINUTE, Recorded, ada};
 
 use crate::bench::{Books, Desk};
 
@@ -177,18 +176,8 @@ async fn it_gets_ten_attempts_however_long_they_take() {
 
 #[tokio::test]
 async fn after_an_hour_without_progress_it_is_listed_as_failing() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    // This test runs on one thread, and so do its tasks.
-    let _recording = ::metrics::set_default_local_recorder(&recorder);
-    let failing = || {
-        let known = snapshotter.snapshot().into_vec().into_iter();
-        let mut known = known.filter(|(key, ..)| key.key().name() == "failingWorkflows");
-        known.find_map(|(_, _, _, value)| match value {
-            DebugValue::Gauge(value) => Some(value.into_inner()),
-            _ => None,
-        })
-    };
+    let recorded = Recorded::start();
+    let failing = || recorded.take().gauge("failingWorkflows");
     let desk = Desk::new().await;
     let code = Charge::new(DOWN);
     let started = desk.now();

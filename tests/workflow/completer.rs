@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use locker::Failure;
 use locker::workflow::{Completer, Flow, List, Outcome, RetryPolicy, State, Stop, Workflow};
-use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+use locker_tests::Recorded;
 use tokio::sync::Semaphore;
 
 use crate::bench::{Books, Desk, LATER};
@@ -62,29 +62,9 @@ fn completer(desk: &Desk, task: &Task) -> Completer {
     Completer::new(&workflows).register(task.clone())
 }
 
-fn values(snapshotter: &Snapshotter) -> Vec<(String, f64)> {
-    let values = snapshotter.snapshot().into_vec().into_iter().map(|(key, _, _, value)| {
-        #[allow(clippy::cast_precision_loss)]
-        let value = match value {
-            DebugValue::Counter(count) => count as f64,
-            DebugValue::Gauge(gauge) => gauge.into_inner(),
-            DebugValue::Histogram(_) => 0.0,
-        };
-        (key.key().name().to_owned(), value)
-    });
-    values.collect()
-}
-
-fn value(snapshot: &[(String, f64)], name: &str) -> f64 {
-    snapshot.iter().filter(|(known, _)| known == name).map(|(_, value)| value).sum()
-}
-
 #[tokio::test]
 async fn of_a_thousand_with_ten_of_poison_the_rest_completes_and_the_ten_are_quarantined_within_their_cap() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    // This test runs on one thread, and so do its tasks.
-    let _recording = ::metrics::set_default_local_recorder(&recorder);
+    let recorded = Recorded::start();
     let desk = Desk::new().await;
     let task = Task(Books::default());
     enqueue(&desk, &task, 0..1000).await;
@@ -108,11 +88,11 @@ async fn of_a_thousand_with_ten_of_poison_the_rest_completes_and_the_ten_are_qua
     let effects: BTreeSet<_> = task.0.entries().into_iter().collect();
     assert_eq!((task.0.entries().len(), effects.len()), (1000, 1000), "each effect once");
 
-    let snapshot = values(&snapshotter);
-    assert_eq!(value(&snapshot, "workflowsQuarantined"), 10.0);
-    assert_eq!(value(&snapshot, "workflowsInQuarantine"), 10.0);
-    assert_eq!(value(&snapshot, "unfinishedWorkflows"), 0.0);
-    assert_eq!(value(&snapshot, "completerFinished"), 1.0);
+    let metrics = recorded.take();
+    assert_eq!(metrics.count("workflowsQuarantined"), 10);
+    assert_eq!(metrics.gauge("workflowsInQuarantine"), Some(10.0));
+    assert_eq!(metrics.gauge("unfinishedWorkflows"), Some(0.0));
+    assert_eq!(metrics.gauge("completerFinished"), Some(1.0));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -172,21 +152,19 @@ async fn a_workflow_without_code_is_reported_and_left() {
     enqueue(&desk, &task, 0..3).await;
     desk.bench.clock.advance(LATER);
     let (workflows, _) = desk.machine_with(|settings, _| settings.shards = 4);
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _recording = ::metrics::set_default_local_recorder(&recorder);
+    let recorded = Recorded::start();
     let without = Completer::new(&workflows);
     let done = without.run().await.unwrap();
     assert_eq!(done.unknown.get("task"), Some(&3), "{done:?}");
     assert_eq!((done.claimed, done.finished), (0, true));
     // There may be no code for it anywhere. What this one is responsible for is done all the same.
-    let snapshot = values(&snapshotter);
-    assert_eq!(value(&snapshot, "workflowsWithoutCode"), 3.0);
-    assert_eq!(value(&snapshot, "completerFinished"), 1.0);
+    let metrics = recorded.take();
+    assert_eq!(metrics.gauge("workflowsWithoutCode"), Some(3.0));
+    assert_eq!(metrics.gauge("completerFinished"), Some(1.0));
     // Another service shares the table.
     let done = without.also_expect(["task", "other"]).run().await.unwrap();
     assert!(done.unknown.is_empty() && done.finished, "{done:?}");
-    assert_eq!(value(&values(&snapshotter), "workflowsWithoutCode"), 0.0);
+    assert_eq!(recorded.take().gauge("workflowsWithoutCode"), Some(0.0));
     assert_eq!(workflows.list(List::Unfinished).count(100).await.unwrap().at_least, 3);
 }
 

@@ -8,8 +8,7 @@ use locker::operator::{
 };
 use locker::workflow::{Completer, Event, EventState, Flow, List, Signalled, State, Stop, Workflow};
 use locker::{Error, Intervened, Resolution, Work};
-use locker_tests::{DAY, Fate, MINUTE, ada};
-use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use locker_tests::{DAY, Fate, MINUTE, Recorded, ada};
 use serde_json::json;
 
 use crate::bench::{Books, Desk, LATER};
@@ -685,9 +684,7 @@ async fn copies(desk: &Desk, number: std::ops::Range<usize>) {
 
 #[tokio::test]
 async fn ten_thousand_waiting_workflows_add_no_request_to_a_completer_run() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _recording = ::metrics::set_default_local_recorder(&recorder);
+    let recorded = Recorded::start();
     let (desk, code) = (Desk::new().await, Order::default());
     begun(&desk, &code).await;
     let (workflows, wire) = desk.machine();
@@ -698,12 +695,7 @@ async fn ten_thousand_waiting_workflows_add_no_request_to_a_completer_run() {
         let report = Completer::new(&workflows).register(code.clone()).run().await.unwrap();
         assert_eq!((report.claimed, report.finished), (0, true));
         requests.push(wire.count());
-        let gauges = snapshotter.snapshot().into_vec();
-        let waiting = gauges.iter().find_map(|(key, _, _, value)| match value {
-            DebugValue::Gauge(value) if key.key().name() == "workflowsWaiting" => Some(value.into_inner()),
-            _ => None,
-        });
-        assert_eq!(waiting, Some(counted));
+        assert_eq!(recorded.take().gauge("workflowsWaiting"), Some(counted));
     }
     assert_eq!(requests[0], requests[1], "the gauge reads one page");
     let counted = status(&desk).await.waiting.unwrap();
@@ -712,9 +704,7 @@ async fn ten_thousand_waiting_workflows_add_no_request_to_a_completer_run() {
 
 #[tokio::test]
 async fn events_are_counted_by_what_became_of_them() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _recording = ::metrics::set_default_local_recorder(&recorder);
+    let recorded = Recorded::start();
     let (desk, code) = (Desk::new().await, Order::default());
     begun(&desk, &code).await;
     act(&desk, Act::signal("paid", json!("17")).event_id("e-1")).await;
@@ -723,13 +713,7 @@ async fn events_are_counted_by_what_became_of_them() {
     act(&desk, Act::signal("packed", json!(1))).await;
     desk.settle(&code).await;
     act(&desk, Act::signal("sent", json!(1))).await;
-    let mut counts = BTreeMap::new();
-    for (key, _, _, value) in snapshotter.snapshot().into_vec() {
-        if let (DebugValue::Counter(count), "events") = (value, key.key().name()) {
-            let outcome = key.key().labels().find(|label| label.key() == "outcome").unwrap();
-            counts.insert(outcome.value().to_owned(), count);
-        }
-    }
     let expected = [("accepted", 2), ("late", 1), ("surplus", 1), ("unread", 1)];
-    assert_eq!(counts, expected.map(|(outcome, count)| (outcome.to_owned(), count)).into());
+    let expected = expected.map(|(outcome, count)| (outcome.to_owned(), count));
+    assert_eq!(recorded.take().counts("events", "outcome"), expected.into());
 }

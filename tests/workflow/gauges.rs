@@ -1,13 +1,11 @@
 //! The gauges that alarms watch are the numbers of the one list.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use locker::operator::{Console, Need, Subject};
 use locker::workflow::{Completer, Event, Flow, RetryPolicy, Stop, Workflow};
 use locker::{Failure, Scanner};
-use locker_tests::{DAY, MINUTE, held_by};
-use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+use locker_tests::{DAY, MINUTE, Recorded, held_by};
 
 use crate::bench::{Desk, LATER};
 use crate::interleavings::{Script, input};
@@ -40,26 +38,9 @@ impl Workflow for Paid {
     }
 }
 
-/// The values of all gauges since the last call, by their names.
-fn gauges(snapshotter: &Snapshotter) -> impl Fn(&str) -> f64 + use<> {
-    let gauges: HashMap<_, _> = snapshotter
-        .snapshot()
-        .into_vec()
-        .into_iter()
-        .filter_map(|(key, _, _, value)| match value {
-            DebugValue::Gauge(value) => Some((key.key().name().to_owned(), value.into_inner())),
-            _ => None,
-        })
-        .collect();
-    move |name| *gauges.get(name).unwrap_or_else(|| panic!("no {name}"))
-}
-
 #[tokio::test(start_paused = true)]
 async fn scanner_and_completer_report_the_numbers_of_status() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    // This test runs on one thread, and so do its tasks.
-    let _recording = ::metrics::set_default_local_recorder(&recorder);
+    let recorded = Recorded::start();
     let desk = Desk::new().await;
     let (locker, _) = desk.bench.machine();
     let (workflows, _) = desk.machine_with(|_, limits| limits.retry_for = LATER * 72);
@@ -103,11 +84,11 @@ async fn scanner_and_completer_report_the_numbers_of_status() {
         let of = status.groups.iter().filter(|group| needs.contains(&group.need));
         of.map(|group| group.count).sum::<usize>()
     };
-    let gauge = gauges(&snapshotter);
+    let metrics = recorded.take();
     let (tokens, of_workflows): (Vec<_>, Vec<_>) =
         status.groups.iter().partition(|group| group.subject == Subject::Tokens);
     assert_eq!((tokens.len(), of_workflows.len()), (3, 5), "{status:?}");
-    assert_eq!((status.waiting.unwrap().at_least, gauge("workflowsWaiting")), (2, 2.0));
+    assert_eq!((status.waiting.unwrap().at_least, metrics.gauge("workflowsWaiting")), (2, Some(2.0)));
     for (name, needs, expected) in [
         ("missingTasks", &[Need::Overdue, Need::InDoubt][..], 7_u32),
         ("tokensHeld", &[Need::Held], 2),
@@ -116,7 +97,7 @@ async fn scanner_and_completer_report_the_numbers_of_status() {
         ("lateEvents", &[Need::Late], 2),
         ("unfinishedWorkflows", &[Need::Undriven], 2),
     ] {
-        assert_eq!((count(needs), gauge(name)), (expected as usize, f64::from(expected)), "{name}");
+        assert_eq!((count(needs), metrics.gauge(name)), (expected as usize, Some(expected.into())), "{name}");
     }
 }
 
@@ -124,9 +105,7 @@ async fn scanner_and_completer_report_the_numbers_of_status() {
 /// leaves such workflows.
 #[tokio::test(start_paused = true)]
 async fn workflow_that_becomes_due_during_a_run_is_no_backlog() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _recording = ::metrics::set_default_local_recorder(&recorder);
+    let recorded = Recorded::start();
     let desk = Desk::new().await;
     let (workflows, _) = desk.machine();
     let (begins, clock) = (workflows.clone(), desk.bench.clock.clone());
@@ -143,9 +122,9 @@ async fn workflow_that_becomes_due_during_a_run_is_no_backlog() {
     drop(workflows.start(&code, "s/1", &input()).enqueue().await.unwrap());
     desk.bench.clock.advance(LATER);
     let done = Completer::new(&workflows).register(code).register(Paid).run().await.unwrap();
-    assert_eq!((done.claimed, gauges(&snapshotter)("unfinishedWorkflows")), (1, 0.0));
+    assert_eq!((done.claimed, recorded.take().gauge("unfinishedWorkflows")), (1, Some(0.0)));
     // A run without its code leaves it: it was due before that run.
     desk.bench.clock.advance(LATER);
     Completer::new(&workflows).run().await.unwrap();
-    assert_eq!(gauges(&snapshotter)("unfinishedWorkflows"), 1.0);
+    assert_eq!(recorded.take().gauge("unfinishedWorkflows"), Some(1.0));
 }

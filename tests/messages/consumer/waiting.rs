@@ -6,7 +6,7 @@ use std::time::Duration;
 use locker::inbox::Delivery;
 use locker::message::MessageState;
 use locker::{Class, Failure, Intervened};
-use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use locker_tests::Recorded;
 
 use super::{Warehouse, ada, consumer, delivery, the_dead};
 use crate::post::{MINUTE, Post};
@@ -61,21 +61,14 @@ async fn no_message_is_begun_after_the_deadline() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_is_set_aside_twice_is_counted_once() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _recording = ::metrics::set_default_local_recorder(&recorder);
+    let recorded = Recorded::start();
     let post = Post::new().await;
     let (consumer, ..) = consumer(&post);
     for _ in 0..2 {
         let refuse = async |_: Delivery| Err(Failure::permanent("no order".to_owned()));
         consumer.receive(&Delivery::new("1", "tea"), refuse).await.unwrap();
     }
-    let counted = snapshotter
-        .snapshot()
-        .into_vec()
-        .into_iter()
-        .find_map(|(key, _, _, value)| (key.key().name() == "messagesDead").then_some(value));
-    assert_eq!(counted, Some(DebugValue::Counter(1)));
+    assert_eq!(recorded.take().count("messagesDead"), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,64 +7,35 @@ use locker::inbox::Delivery;
 use locker::message::MessageState;
 use locker::operator::{Console, Machine};
 use locker::{Class, Failure, Intervened};
-use locker_tests::{DAY, Fate};
-use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
+use locker_tests::{DAY, Fate, Recorded};
 
 use crate::consumer::{consumer, delivery, in_state, the_dead};
 use crate::post::{Letters, MINUTE, Post};
 
 use super::{ada, commit, is_next_page};
 
-fn counted(snapshotter: &Snapshotter, name: &str) -> u64 {
-    let all = snapshotter.snapshot().into_vec().into_iter();
-    all.filter(|(key, ..)| key.key().name() == name)
-        .map(|(.., value)| if let DebugValue::Counter(count) = value { count } else { 0 })
-        .sum()
-}
-
-fn gauge(snapshotter: &Snapshotter, name: &str) -> Option<f64> {
-    snapshotter.snapshot().into_vec().into_iter().find_map(|(key, _, _, value)| match value {
-        DebugValue::Gauge(value) if key.key().name() == name => Some(value.into_inner()),
-        _ => None,
-    })
-}
-
 // ---- the relay
 
 #[tokio::test(start_paused = true)]
 async fn sent_and_dead_messages_are_counted_for_each_sender() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _recording = ::metrics::set_default_local_recorder(&recorder);
+    let recorded = Recorded::start();
     let post = Post::new().await;
     let (workflows, _) = post.sender();
     workflows.start(&Letters::in_order(2), "letters/1", &()).run().await.unwrap();
-    assert_eq!(counted(&snapshotter, "messagesSent"), 2);
+    assert_eq!(recorded.take().count("messagesSent"), 2);
     commit(&post, [("told".to_owned(), "order/1".to_owned()), ("refused".to_owned(), "order/2".to_owned())])
         .await;
     post.calls.matching(|what| what.contains("refused"), CallFate::Declined);
     post.desk.bench.clock.advance(MINUTE);
     let done = post.relay().0.run().await.unwrap();
     assert_eq!((done.sent, done.dead), (1, 1), "{done:?}");
-    // A snapshot takes what it reads.
-    let (sent, dead) = {
-        let all = snapshotter.snapshot().into_vec();
-        let of = |name: &str| {
-            let of: Vec<_> = all.iter().filter(|(key, ..)| key.key().name() == name).collect();
-            of.iter()
-                .map(|(.., value)| if let DebugValue::Counter(count) = value { *count } else { 0 })
-                .sum::<u64>()
-        };
-        (of("messagesSent"), of("messagesDead"))
-    };
-    assert_eq!((sent % 2, dead), (1, 1), "{sent}");
+    let metrics = recorded.take();
+    assert_eq!((metrics.count("messagesSent"), metrics.count("messagesDead")), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_gauges_are_of_what_they_say() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _recording = ::metrics::set_default_local_recorder(&recorder);
+    let recorded = Recorded::start();
     let post = Post::new().await;
     let (consumer, workflows, _) = consumer(&post);
     for body in ["a/1", "b/1", "c/1"] {
@@ -75,15 +46,10 @@ async fn the_gauges_are_of_what_they_say() {
     assert_eq!(workflows.redrive(&dead, &ada()).await.unwrap(), Intervened::Done);
     post.desk.bench.clock.advance(MINUTE);
     assert!(post.relay().0.run().await.unwrap().finished);
-    let all = snapshotter.snapshot().into_vec();
-    let of = |name: &str| {
-        all.iter().find_map(|(key, _, _, value)| match value {
-            DebugValue::Gauge(value) if key.key().name() == name => Some(value.into_inner()),
-            _ => None,
-        })
-    };
-    assert_eq!((of("deadMessages"), of("oldestWaitingMessage")), (Some(2.0), Some(60.0)));
-    assert_eq!(of("relayFinished"), Some(1.0));
+    let metrics = recorded.take();
+    assert_eq!(metrics.gauge("deadMessages"), Some(2.0));
+    assert_eq!(metrics.gauge("oldestWaitingMessage"), Some(60.0));
+    assert_eq!(metrics.gauge("relayFinished"), Some(1.0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -187,12 +153,10 @@ async fn an_outcome_that_a_consumer_cannot_write_is_said() {
 
 #[tokio::test(start_paused = true)]
 async fn a_relay_that_cannot_even_list_is_not_finished() {
-    let recorder = DebuggingRecorder::new();
-    let snapshotter = recorder.snapshotter();
-    let _recording = ::metrics::set_default_local_recorder(&recorder);
+    let recorded = Recorded::start();
     let post = Post::new().await;
     let (relay, wire) = post.relay();
     wire.always(Fate::Denied);
     assert!(relay.run().await.is_err());
-    assert_eq!(gauge(&snapshotter, "relayFinished"), Some(0.0));
+    assert_eq!(recorded.take().gauge("relayFinished"), Some(0.0));
 }
