@@ -11,6 +11,7 @@ use locker_tests::{DAY, ada};
 
 use crate::bench::{Books, Desk, LATER};
 use crate::interleavings::{Script, forever, input};
+use crate::restored::effect_of_compensate;
 
 /// A charge in doubt. Its refund drops a payment, or the payment is held.
 #[derive(Clone)]
@@ -305,6 +306,42 @@ async fn late_outcomes_after_a_close_wait_for_an_operator() {
     desk.settle(&code).await;
     assert_eq!(code.books.entries(), ["undo d", "undo c"]);
     assert_eq!(state_and_list(&desk).await, (State::Cancelled, Some(List::Finished)));
+}
+
+/// Its compensation is unknown, although the workflow has ended.
+#[tokio::test]
+async fn step_that_an_operator_records_after_a_close_waits_for_its_repair() {
+    let desk = Desk::new().await;
+    let (code, workflows) = closed_in_doubt(&desk, &["a"]).await;
+    assert_eq!(workflows.report("o/1", "a").completed(&()).await.unwrap(), Reported::Compensates);
+    let seen = desk.view("o/1").await;
+    let recorded = workflows.resolve_step(&seen, "b", &1.into(), &ada()).await.unwrap();
+    assert_eq!(recorded, Intervened::Done);
+    assert_eq!(workflows.retry(&desk.view("o/1").await, &ada()).await.unwrap(), Intervened::Done);
+    desk.settle(&code).await;
+    assert_eq!((code.books.entries(), desk.quarantine().await), (vec![], vec!["o/1".to_owned()]));
+    let reason = desk.view("o/1").await.reason().unwrap_or_default().to_owned();
+    assert!(reason.starts_with("an operator recorded that b happened, "), "{reason}");
+    let skipped = workflows.skip_step(&desk.view("o/1").await, "b", &ada()).await.unwrap();
+    assert_eq!(skipped, Intervened::Done);
+    assert_eq!(workflows.retry(&desk.view("o/1").await, &ada()).await.unwrap(), Intervened::Done);
+    desk.settle(&code).await;
+    assert_eq!(code.books.entries(), ["undo a"]);
+    assert_eq!(state_and_list(&desk).await, (State::Cancelled, Some(List::Finished)));
+}
+
+/// An application cancels by a key, without a look at the records.
+#[tokio::test]
+async fn closed_workflow_is_not_cancelled_by_its_key() {
+    let desk = Desk::new().await;
+    let (code, workflows) = closed_in_doubt(&desk, &["a"]).await;
+    assert_eq!(workflows.report("o/1", "a").completed(&()).await.unwrap(), Reported::Compensates);
+    desk.settle(&code).await;
+    assert_eq!(workflows.cancel("o/1", 1, &ada()).await.unwrap(), Intervened::NotPossible);
+    let effect = effect_of_compensate(&workflows).await;
+    assert!(effect.contains("they repeat the repairs"), "{effect}");
+    desk.settle(&code).await;
+    assert_eq!((code.books.entries(), desk.quarantine().await), (vec![], vec!["o/1".to_owned()]));
 }
 
 #[tokio::test]

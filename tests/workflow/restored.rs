@@ -2,9 +2,10 @@
 //! for an operator.
 
 use chrono::{DateTime, Utc};
+use locker::operator::{Act, Console};
 use locker::workflow::{Completer, Flow, Outcome, State, StepKind, Stop, Workflow, Workflows};
 use locker::{Failure, Intervened, RunError};
-use locker_tests::{HOUR, MINUTE, ada};
+use locker_tests::{Fate, HOUR, MINUTE, ada};
 
 use crate::bench::{Books, Desk, LATER};
 use crate::interleavings::{Script, input};
@@ -230,6 +231,13 @@ async fn drive(desk: &Desk, workflows: &Workflows, code: &Script) {
     }
 }
 
+/// The effect that a dry run shows.
+pub(crate) async fn effect_of_compensate(workflows: &Workflows) -> String {
+    let console = Console::new().workflows(workflows);
+    let parts = console.get("o/1").await.expect("read");
+    console.check(&parts[0], &Act::compensate()).expect("it is possible").effect
+}
+
 async fn charges(script: &Script) -> Result<u32, Failure> {
     script.books.enter("charge");
     Ok(1)
@@ -301,6 +309,8 @@ async fn recorded_charge_without_its_code_needs_an_operator() {
     for (code, undone) in [(before, &["undo before"][..]), (none, &[])] {
         let desk = Desk::new().await;
         let workflows = with_a_charge_on_record(&desk, &["o/1"], &code).await;
+        let effect = effect_of_compensate(&workflows).await;
+        assert!(effect.starts_with("nothing is compensated yet: its code has not reached"), "{effect}");
         drive(&desk, &workflows, &code).await;
         assert_eq!((code.books.entries(), desk.quarantine().await), (vec![], vec!["o/1".to_owned()]));
         let reason = desk.view("o/1").await.reason().unwrap_or_default().to_owned();
@@ -383,4 +393,38 @@ async fn recorded_charge_with_its_own_key_is_compensated_once() {
     drive(&desk, &workflows, &code).await;
     assert_eq!(code.books.entries(), ["undo charge"]);
     assert_eq!(desk.view("o/1").await.state(), State::Failed);
+}
+
+/// A driver is slow, and the operator cancels the workflow and repairs the charge. Another workflow
+/// must not find the charge afterwards.
+#[tokio::test]
+async fn driver_that_lost_its_workflow_shares_no_recorded_charge() {
+    for closes in [false, true] {
+        let (desk, code) = (Desk::new().await, shares_its_charge());
+        let workflows = with_a_charge_on_record(&desk, &["o/1"], &code).await;
+        let (slow, wire) = desk.machine();
+        wire.matching(|it| it.operation == "TransactWriteItems", Fate::HeldBefore);
+        desk.bench.clock.advance(LATER);
+        let completer = Completer::new(&slow).register(code.clone());
+        let driver = tokio::spawn(async move { completer.run().await });
+        while wire.held() == 0 && !driver.is_finished() {
+            tokio::task::yield_now().await;
+        }
+        let cancelled = workflows.compensate(&desk.view("o/1").await, &ada()).await.unwrap();
+        assert_eq!(cancelled, Intervened::Done);
+        drive(&desk, &workflows, &code).await;
+        let seen = desk.view("o/1").await;
+        let decided = match closes {
+            true => workflows.close(&seen, &ada()).await,
+            false => workflows.skip_step(&seen, "charge", &ada()).await,
+        };
+        assert_eq!(decided.unwrap(), Intervened::Done);
+        wire.let_through();
+        drop(driver.await.unwrap());
+        drive(&desk, &workflows, &code).await;
+        assert_eq!(desk.view("o/1").await.state(), State::Cancelled);
+        let other = desk.machine().0.start(&code, "o/2", &input()).run().await;
+        assert!(matches!(&other, Ok(Outcome::Completed(done)) if **done == *"1"), "{closes}: {other:?}");
+        assert_eq!(code.books.entries(), ["charge"], "{closes}");
+    }
 }

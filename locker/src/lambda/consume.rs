@@ -6,8 +6,8 @@ use lambda_runtime::{Error, LambdaEvent};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::deadline::deadline;
 use super::deliveries::{Deliveries, Undelivered, each_of};
+use super::scheduled::until;
 use crate::failure::Classify;
 use crate::inbox::batch::{Handling, NotDone};
 use crate::inbox::{Consumer, ConsumerReport, Delivery};
@@ -30,7 +30,7 @@ pub enum Consumed {
 /// Give the function two event sources: its queue, with
 /// `FunctionResponseTypes: [ReportBatchItemFailures]`, and a schedule that runs about once a
 /// minute. Without the schedule, redriven messages are not processed. Set `needs` to the longest
-/// time of one message, with 2 seconds more for [`hiding`](Consumer::hiding). See
+/// time of one message, with 4 seconds more for [`hiding`](Consumer::hiding). See
 /// [`each_message`](super::each_message) for batches, and [`Consumer`] for dead letters.
 ///
 /// An event of a schedule has the `source` `aws.events` or `aws.scheduler`. Give a schedule of
@@ -59,10 +59,12 @@ pub enum Consumed {
 ///
 /// # Errors
 ///
-/// If the waiting messages could not be listed, or if the event is neither of a queue nor of a
-/// schedule. In both cases nothing was processed. Lambda tries an event of an asynchronous source
-/// (SNS, EventBridge) twice more, so give the function a destination for failures. The error names
-/// the source of the event and the setting to change.
+/// Nothing was processed:
+/// - The waiting messages could not be listed.
+/// - Less than `needs` is left to an event of a schedule: raise the timeout of the function.
+/// - The event is neither of a queue nor of a schedule. The error names its source and the setting
+///   to change. Lambda tries an event of an asynchronous source (SNS, EventBridge) twice more, so
+///   give the function a destination for failures.
 pub async fn consume<E, Fut>(
     consumer: &Consumer,
     event: LambdaEvent<Value>,
@@ -87,7 +89,7 @@ where
             Ok(Consumed::Batch(each_of(event, needs, &receive, Some(consumer)).await?))
         }
         Source::Schedule => {
-            let until = deadline(&context, needs);
+            let until = until(&context, needs, Duration::ZERO)?;
             let consumer = until.into_iter().fold(consumer.clone(), Consumer::deadline);
             Ok(Consumed::Waiting(consumer.run(handle).await?))
         }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use lambda_runtime::{Error, LambdaEvent};
+use lambda_runtime::{Context, Error, LambdaEvent};
 use serde_json::Value;
 
 use super::deadline::deadline;
 use crate::clock::{Clock as _, SystemClock};
+use crate::core::time;
 #[cfg(feature = "messages")]
 use crate::relay::{Relay, RelayReport};
 use crate::session::due_work::RunReport;
@@ -20,20 +21,29 @@ const TO_REPORT: Duration = Duration::from_secs(2);
 /// Time kept to stop running workflows and to report.
 #[cfg(feature = "workflow")]
 const TO_STOP: Duration = Duration::from_secs(5);
+/// Before that, a run of the completer or of the relay begins nothing for up to 5 seconds.
+#[cfg(feature = "workflow")]
+const TO_WORK: Duration = Duration::from_secs(5);
 
-/// Returns the time at which a scheduled function must stop.
+/// Returns the time at which a scheduled function must stop: this time before the end of its
+/// invocation.
+///
+/// `least`: the time in which a run begins any work.
 ///
 /// # Errors
 ///
-/// If less than the reserve is left: the timeout of the function is too short. Without this error,
-/// each run would do nothing and succeed.
-fn until(event: &LambdaEvent<Value>, reserve: Duration) -> Result<Option<DateTime<Utc>>, Error> {
-    let until = deadline(&event.context, reserve);
-    if until.is_some_and(|until| until <= SystemClock.now()) {
-        let seconds = reserve.as_secs();
-        let advice = "set the timeout of the function to 60 seconds";
+/// If less time is left: the timeout of the function is too short. Without this error, each run
+/// would do nothing and succeed.
+pub(super) fn until(
+    context: &Context,
+    reserve: Duration,
+    least: Duration,
+) -> Result<Option<DateTime<Utc>>, Error> {
+    let until = deadline(context, reserve);
+    if until.is_some_and(|until| time::before(until, least) <= SystemClock.now()) {
+        let seconds = reserve.saturating_add(least).as_secs();
         return Err(format!(
-            "could not begin the run: less than {seconds} seconds are left to this invocation; {advice}"
+            "could not begin the run: less than {seconds} seconds are left to this invocation; raise the timeout of the function"
         )
         .into());
     }
@@ -47,7 +57,7 @@ fn until(event: &LambdaEvent<Value>, reserve: Duration) -> Result<Option<DateTim
 /// If nothing could be read: the schedule tries again. If less than 2 seconds are left at the
 /// start: set the timeout of the function to 60 seconds.
 pub async fn scan(locker: &Locker, event: LambdaEvent<Value>) -> Result<RunReport<ScanReport>, Error> {
-    let until = until(&event, TO_REPORT)?;
+    let until = until(&event.context, TO_REPORT, Duration::ZERO)?;
     Ok(until.into_iter().fold(Scanner::new(locker), Scanner::deadline).run().await?)
 }
 
@@ -59,14 +69,14 @@ pub async fn scan(locker: &Locker, event: LambdaEvent<Value>) -> Result<RunRepor
 ///
 /// # Errors
 ///
-/// If nothing could be listed: the schedule tries again. If less than 5 seconds are left at the
+/// If nothing could be listed: the schedule tries again. If less than 10 seconds are left at the
 /// start: set the timeout of the function to 60 seconds.
 #[cfg(feature = "workflow")]
 pub async fn complete(
     completer: &Completer,
     event: LambdaEvent<Value>,
 ) -> Result<RunReport<CompleterReport>, Error> {
-    let until = until(&event, TO_STOP)?;
+    let until = until(&event.context, TO_STOP, TO_WORK)?;
     Ok(until.into_iter().fold(completer.clone(), Completer::deadline).run().await?)
 }
 
@@ -75,11 +85,11 @@ pub async fn complete(
 ///
 /// # Errors
 ///
-/// If nothing could be listed: the schedule tries again. If less than 5 seconds are left at the
+/// If nothing could be listed: the schedule tries again. If less than 10 seconds are left at the
 /// start: set the timeout of the function to 60 seconds.
 #[cfg(feature = "workflow")]
 pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<RunReport<ReaperReport>, Error> {
-    let until = until(&event, TO_STOP)?;
+    let until = until(&event.context, TO_STOP, TO_WORK)?;
     Ok(until.into_iter().fold(reaper.clone(), Reaper::deadline).run().await?)
 }
 
@@ -88,11 +98,11 @@ pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<RunRepor
 ///
 /// # Errors
 ///
-/// If nothing could be listed: the schedule tries again. If less than 5 seconds are left at the
+/// If nothing could be listed: the schedule tries again. If less than 10 seconds are left at the
 /// start: set the timeout of the function to 60 seconds.
 #[cfg(feature = "messages")]
 pub async fn relay(relay: &Relay, event: LambdaEvent<Value>) -> Result<RunReport<RelayReport>, Error> {
-    let until = until(&event, TO_STOP)?;
+    let until = until(&event.context, TO_STOP, TO_WORK)?;
     Ok(until.into_iter().fold(relay.clone(), Relay::deadline).run().await?)
 }
 
@@ -104,21 +114,23 @@ mod tests {
 
     #[test]
     fn invocation_without_time_to_work_fails() {
-        let event = |seconds: i64| {
+        let context = |seconds: i64| {
             let mut context = Context::default();
             let end = SystemClock.now().timestamp_millis() + seconds * 1000;
             context.deadline = u64::try_from(end).unwrap();
-            LambdaEvent::new(Value::Null, context)
+            context
         };
-        assert!(until(&event(60), Duration::from_secs(5)).is_ok_and(|until| until.is_some()));
-        let refused = until(&event(3), Duration::from_secs(5)).unwrap_err().to_string();
+        let (reserve, least) = (Duration::from_secs(5), Duration::from_secs(300));
+        assert!(until(&context(600), reserve, least).is_ok_and(|until| until.is_some()));
+        // Its reserve is left, and no time to begin any work.
+        let refused = until(&context(240), reserve, least).unwrap_err().to_string();
         assert_eq!(
             refused,
-            "could not begin the run: less than 5 seconds are left to this invocation; set the timeout of the function to 60 seconds"
+            "could not begin the run: less than 305 seconds are left to this invocation; raise the timeout of the function"
         );
         // A local emulator reports a time of 1970.
-        let mut local = event(0);
-        local.context.deadline = 600_000;
-        assert_eq!(until(&local, Duration::from_secs(5)).unwrap(), None);
+        let mut local = context(0);
+        local.deadline = 600_000;
+        assert_eq!(until(&local, reserve, least).unwrap(), None);
     }
 }

@@ -150,7 +150,7 @@ fn take_ready(messages: &mut Vec<Letter>, stored: &[Letter], has_more: bool) -> 
     let mut next = stored.next();
     while let Some(message) = messages.first() {
         match next {
-            Some(other) if other.at == message.at && other.revision == message.revision => {
+            Some(other) if message.is_unchanged(other) => {
                 ready.push_back(messages.remove(0));
                 next = stored.next();
             }

@@ -423,6 +423,11 @@ impl Letter {
         self.state.status(self.next_due != time::after(self.created, GRACE))
     }
 
+    /// Whether both are the same message, and no write came between them.
+    pub(crate) fn is_unchanged(&self, stored: &Self) -> bool {
+        self.at == stored.at && self.revision == stored.revision
+    }
+
     /// Whether its body is still in its queue.
     pub(crate) fn is_in_queue(&self) -> bool {
         self.body_at == BodyAt::Queue

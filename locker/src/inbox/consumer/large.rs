@@ -153,7 +153,7 @@ impl Consumer {
         }
         let first = context.store().read_first_messages(&letter.at.workflow, 1, context.until(None));
         let (first, _) = Box::pin(first).await?;
-        Ok(first.first().is_some_and(|first| first.at == letter.at && first.revision == letter.revision))
+        Ok(first.first().is_some_and(|first| letter.is_unchanged(first)))
     }
 
     /// Moves the body of a dead letter from its queue to the claim-check store. The queue may then

@@ -65,7 +65,7 @@ pub(super) fn refused(view: &View, act: &Act) -> String {
     }
 }
 
-/// The effect of a possible act on an event, and what is unknown about it.
+/// The effect of a possible act on an event, and the facts that the records do not show.
 pub(super) fn meaning(
     view: &View,
     act: &Act,
@@ -126,7 +126,7 @@ fn of_signal(view: &View, event: Option<&EventView>, answer: Signalled) -> Strin
     }
 }
 
-/// What has happened to an event, and the end of a wait.
+/// The history of an event, and the end of a wait.
 pub(super) fn happenings(view: &View, event: &EventView, of: &Work) -> Vec<TimelineEvent> {
     let at = |at, what| TimelineEvent::new(at, of.clone(), what).at_step(event.name());
     let mut events = Vec::new();

@@ -321,6 +321,14 @@ fn effect(view: &View, act: &Act) -> String {
                 "its input and its result are erased for ever: later callers learn that it has ended and its result is not \
                  kept; results of steps, events and messages stay"
             }
+            _ if view.header.closed_after.is_some() => {
+                "the compensations of all that its steps did, or may have done, run in reverse: they repeat the repairs that were \
+                 made by hand before it was closed"
+            }
+            _ if view.steps().iter().any(|step| is_undeclared(&step.placed.record)) => {
+                "nothing is compensated yet: its code has not reached a step that an operator recorded; repair that step by hand, \
+                 then skip it"
+            }
             _ if view.steps().iter().any(StepView::is_pivot) => {
                 "the compensations of what its steps did, or may have done, run in reverse, down to its pivot: if that happened, \
                  what came before it stays, and an operator ends the workflow"

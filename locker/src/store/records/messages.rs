@@ -37,7 +37,7 @@ impl Store {
         start: Option<Item>,
         until: Until,
     ) -> Result<(Vec<Letter>, Option<Item>), Error> {
-        let request = || self.query_oldest(Condition::messages(partition), start.clone());
+        let request = || self.query_oldest(partition, start.clone(), OLDEST);
         let output = self.read_until("read the messages", until, request).await?;
         let messages = output.items.as_deref().unwrap_or_default().iter().map(message_of);
         Ok((messages.collect::<Result<_, _>>()?, output.last_evaluated_key))
@@ -52,7 +52,7 @@ impl Store {
         until: Until,
     ) -> Result<(Vec<Letter>, bool), Error> {
         let most = i32::try_from(most).unwrap_or(OLDEST).min(OLDEST);
-        let request = || sent(self.query_of(Condition::messages(partition), None).limit(most));
+        let request = || self.query_oldest(partition, None, most);
         let output = self.read_until("read the first messages", until, request).await?;
         let messages = output.items.as_deref().unwrap_or_default().iter().map(message_of);
         Ok((messages.collect::<Result<_, _>>()?, output.last_evaluated_key.is_some()))
@@ -60,10 +60,11 @@ impl Store {
 
     async fn query_oldest(
         &self,
-        condition: Condition,
+        partition: &str,
         start: Option<Item>,
+        limit: i32,
     ) -> Result<(QueryOutput, Option<ConsumedCapacity>), Failure> {
-        sent(self.query_of(condition, start).limit(OLDEST)).await
+        sent(self.query_of(Condition::messages(partition), start).limit(limit)).await
     }
 
     /// Reads the end of a consumer's partition, one item, strongly consistent.

@@ -206,8 +206,10 @@ impl Workflows {
     /// Cancel a workflow by its key: compensate it or, if it has not started, leave a tombstone
     /// that refuses a late start.
     ///
-    /// A workflow that has continued as another version is cancelled by its latest version; for an
-    /// earlier one this is [`NotPossible`](Intervened::NotPossible).
+    /// The result is [`NotPossible`](Intervened::NotPossible):
+    /// - for a workflow that has continued as another version: cancel the latest version,
+    /// - for a workflow that an operator closed: its effects may have been repaired manually. Use
+    ///   [`compensate`](Self::compensate), which receives the records that the operator saw.
     ///
     /// # Errors
     ///
@@ -220,6 +222,9 @@ impl Workflows {
         operator: &Operator,
     ) -> Result<Intervened, Error> {
         match self.put_tombstone(key, key_version, operator).await? {
+            Written::Refused { found: Some(header), .. } if header.closed_after.is_some() => {
+                Ok(Intervened::NotPossible)
+            }
             Written::Refused { found: Some(header), .. } => {
                 let seen = View {
                     header: *header,

@@ -13,7 +13,7 @@ use crate::core::workflow::step::{
     Begin, HolderAct, NewStep, RecordId, StepEvent, StepKind, StepRecord, StepRefusal, StepState,
 };
 use crate::error::Error;
-use crate::store::Changed;
+use crate::store::{Action, Changed, Written};
 use crate::workflow::flow::Start;
 use crate::workflow::stop::StopKind;
 
@@ -217,42 +217,68 @@ impl Once<'_> {
     }
 
     /// Stores the operator's result under the key of the step, so that no other workflow runs the
-    /// step. Then replaces the given record by a pointer.
+    /// step, and replaces the given record by a pointer.
+    ///
+    /// Both writes are one transaction, which also checks that this driver owns the workflow.
+    /// Otherwise an operator could skip the given record between the writes, and other workflows
+    /// would find a charge that was refunded.
     ///
     /// Another record under the key may be of the same effect or of another one: an operator
     /// decides, unless the results are equal.
     async fn share(&self, given: &StepRecord, pointer: &NewStep, start: &Starting) -> Result<(), StopKind> {
-        let (flow, ttl) = (self.flow, self.retention.ttl(self.flow.time()));
-        let context = flow.context();
-        if !flow.is_held().await? {
-            return Err(StopKind::Lost);
-        }
-        let rule = |stored: Option<&StepRecord>| {
-            let stamp = context.stamp();
-            let expired_at = context.expired_at(stamp.now);
-            let how = Begin::Start { version: self.version, due: stamp.now, expired_at };
-            StepRecord::share(given, stored, &start.new, (&how, ttl), stamp)
-        };
-        let shared = match self.change(None, rule).await? {
-            Changed::Done(shared) => shared,
-            Changed::Refused { why: StepRefusal::Found(Found::Busy), stored: Some(stored) } => {
-                let at = time::after(stored.due, context.skew());
-                return Err(StopKind::busy(&self.name, at));
+        let (flow, until) = (self.flow, self.flow.until_recorded());
+        let (context, store) = (flow.context(), flow.context().store());
+        let reached = StepEvent::Reached { seen: given.revision.clone(), new: Box::new(pointer.clone()) };
+        for _ in 0..ROUNDS {
+            let stored = Box::pin(store.read_record(&start.new.id, until)).await?;
+            let shared = self.shared(given, stored.as_ref(), start)?;
+            let Ok(pointer) = given.on(&reached, context.stamp()) else { return Err(StopKind::Lost) };
+            let (workflow, attempt) = (flow.workflow().to_owned(), flow.attempt().to_owned());
+            let mut actions = vec![store.over(Some(given), &pointer), Action::DrivenBy { workflow, attempt }];
+            actions.extend(shared.as_ref().map(|shared| store.over(stored.as_ref(), shared)));
+            let token = context.new_id();
+            match Box::pin(store.transact("share the step", &actions, &token, until)).await? {
+                Written::Done => {
+                    flow.remember(pointer);
+                    shared.or(stored).into_iter().for_each(|record| flow.note(record));
+                    return Ok(());
+                }
+                // Another workflow has written under the key.
+                Written::Refused { found, .. } if found.iter().all(|(place, _)| *place > 1) => {}
+                Written::Refused { .. } => return Err(StopKind::Lost),
             }
-            Changed::Refused { stored: Some(stored), .. } if stored.has_result_of(given) => stored,
-            Changed::Refused { stored: Some(stored), .. } => {
+        }
+        Err(later(flow, &self.name, None, "the record under its key changed on every attempt to share it"))
+    }
+
+    /// Returns the shared record for the operator's result. `None`: the stored record has it.
+    fn shared(
+        &self,
+        given: &StepRecord,
+        stored: Option<&StepRecord>,
+        start: &Starting,
+    ) -> Result<Option<StepRecord>, StopKind> {
+        let (flow, context) = (self.flow, self.flow.context());
+        let stamp = context.stamp();
+        let expired_at = context.expired_at(stamp.now);
+        let how = Begin::Start { version: self.version, due: stamp.now, expired_at };
+        let ttl = self.retention.ttl(flow.time());
+        match (StepRecord::share(given, stored, &start.new, (&how, ttl), stamp), stored) {
+            (Ok(shared), _) => Ok(Some(shared)),
+            (Err(StepRefusal::Found(Found::Busy)), Some(stored)) => {
+                Err(StopKind::busy(&self.name, time::after(stored.due, context.skew())))
+            }
+            (Err(_), Some(stored)) if stored.has_result_of(given) && stored.is_completed() => Ok(None),
+            (Err(_), Some(stored)) => {
                 let state = stored.state.as_str();
                 let why = format!(
                     "an operator recorded its result, and the record under its key is {state}: compare both with \
                      the provider, then close the workflow"
                 );
-                return Err(StopKind::invalid(&self.name, why));
+                Err(StopKind::invalid(&self.name, why))
             }
-            Changed::Refused { stored: None, .. } | Changed::Gone => return Err(self.deleted()),
-        };
-        flow.note(shared);
-        recorded::reached(flow, given, || Ok(pointer.clone())).await?;
-        Ok(())
+            (Err(_), None) => Err(self.deleted()),
+        }
     }
 
     /// Writes the start, and checks that this driver still owns the workflow.

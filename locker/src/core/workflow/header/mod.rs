@@ -117,7 +117,7 @@ pub(crate) struct HeaderData {
     pub(crate) created: DateTime<Utc>,
     pub(crate) ended: Option<DateTime<Utc>>,
     /// Whether a run must not compensate a late step or event, because an operator closed the
-    /// workflow. A retry clears it until the workflow ends again.
+    /// workflow. A retry clears it until the next late outcome.
     pub(crate) closed: bool,
     /// The number of the last step that the operator saw when they closed the workflow. It is
     /// kept until an operator compensates the whole workflow. Clocks differ, so times do not show
@@ -175,6 +175,15 @@ impl HeaderData {
         matches!(self.input, Some(Body::Redacted)) || matches!(self.result, Some(Body::Redacted))
     }
 
+    pub(crate) fn is_quarantined(&self) -> bool {
+        self.listed == Some(List::Quarantine)
+    }
+
+    /// Returns whether the workflow is quarantined until the step of this item has an outcome.
+    pub(crate) fn awaits(&self, item: &str) -> bool {
+        self.is_quarantined() && self.waits_for.as_deref() == Some(item)
+    }
+
     /// Returns whether the workflow has ended with data that a redact erases.
     pub(crate) fn may_redact(&self) -> bool {
         let has_data = self.input.is_some() || self.result.is_some();
@@ -204,15 +213,6 @@ impl Header {
     /// Returns the id of this workflow with its start, for the record of a step with its own key.
     pub(crate) fn run_id(&self) -> String {
         Run { workflow: &self.workflow, started: self.created }.to_string()
-    }
-
-    pub(crate) fn is_quarantined(&self) -> bool {
-        self.listed == Some(List::Quarantine)
-    }
-
-    /// Returns whether the workflow is quarantined until the step of this item has an outcome.
-    pub(crate) fn awaits(&self, item: &str) -> bool {
-        self.is_quarantined() && self.waits_for.as_deref() == Some(item)
     }
 
     /// Returns the time of the request for the work of its runs: its start, or the last act of an

@@ -364,7 +364,7 @@ impl HeaderData {
         if act == OperatorAct::Dismiss && self.locked_by.is_some() {
             return Err(HeaderRefusal::NotPossible);
         }
-        let was_quarantined = self.listed == Some(List::Quarantine);
+        let was_quarantined = self.is_quarantined();
         self.intervention = Some(by.clone());
         if matches!(act, OperatorAct::Retry | OperatorAct::Compensate) {
             self.opened = Some(by.at);
@@ -377,7 +377,7 @@ impl HeaderData {
         self.lost_in_all = 0;
         let ending = if self.result.is_some() { State::Failed } else { State::Cancelled };
         match act {
-            // After a retry, runs compensate late steps and events until the workflow ends again.
+            // After a retry, runs compensate the steps and events that are late now.
             OperatorAct::Retry => self.closed = false,
             OperatorAct::Decide | OperatorAct::Dismiss | OperatorAct::Redact => {}
             // The next version runs. Completed steps of this version stay. Only a step that is
@@ -438,9 +438,7 @@ impl HeaderData {
             // A driver has claimed the workflow after its last attempt. A quarantine would refuse
             // the writes of that driver.
             ReaperAct::Quarantine { reason }
-                if !self.state.is_final()
-                    && self.listed != Some(List::Quarantine)
-                    && self.locked_by.is_none() =>
+                if !self.state.is_final() && !self.is_quarantined() && self.locked_by.is_none() =>
             {
                 self.quarantine(reason.clone(), None, stamp);
             }
@@ -454,14 +452,12 @@ impl HeaderData {
     /// If a driver is at work, it may have read the step before: the header notes the report. A
     /// workflow in quarantine for another reason stays there.
     fn settled(&mut self, item: &str, stamp: &Stamp) -> Result<(), HeaderRefusal> {
-        let waits = self.waits_for.as_deref() == Some(item);
         if self.state.is_final() {
             return Err(HeaderRefusal::NotPossible);
         }
-        let stays = self.listed == Some(List::Quarantine) && !waits;
         if self.locked_by.is_some() {
             self.reported = true;
-        } else if !stays {
+        } else if !self.is_quarantined() || self.awaits(item) {
             self.due_now(stamp);
         }
         Ok(())
@@ -470,10 +466,10 @@ impl HeaderData {
     /// The late step of this item must be compensated.
     fn late(&mut self, item: &str, stamp: &Stamp) -> Result<(), HeaderRefusal> {
         const WHY: &str = "the outcome of a cancelled step arrived late";
-        let waits = self.waits_for.as_deref() == Some(item);
+        let awaits = self.awaits(item);
         match self.state {
             State::Reaping => return Err(HeaderRefusal::NotPossible),
-            State::Running | State::Compensating => self.owe(WHY, waits, stamp),
+            State::Running | State::Compensating => self.owe(WHY, awaits, stamp),
             ended @ (State::Completed | State::Failed | State::Cancelled | State::Continued) => {
                 self.reopen(ended, WHY, stamp);
             }
@@ -496,10 +492,10 @@ impl HeaderData {
     ///
     /// The attempt changes even while a driver compensates: with two effects in doubt, one outcome
     /// may come between its compensation and the end of the workflow. A workflow in quarantine
-    /// stays there, unless it `waits` for this outcome: its reason still needs an operator.
-    fn owe(&mut self, why: &str, waits: bool, stamp: &Stamp) {
+    /// stays there, unless it `awaits` this outcome: its reason still needs an operator.
+    fn owe(&mut self, why: &str, awaits: bool, stamp: &Stamp) {
         self.closed = self.closed_after.is_some();
-        if self.listed == Some(List::Quarantine) && !waits {
+        if self.is_quarantined() && !awaits {
             self.attempt.clone_from(&stamp.attempt);
         } else if self.closed {
             self.quarantine(why.to_owned(), None, stamp);
@@ -520,7 +516,6 @@ impl HeaderData {
             return Err(HeaderRefusal::NotPossible);
         }
         self.signals = self.signals.saturating_add(1);
-        let quarantined = self.listed == Some(List::Quarantine);
         if self.state.is_final() {
             if owed {
                 self.reopen(self.state, WHY, stamp);
@@ -528,7 +523,7 @@ impl HeaderData {
             }
         } else if owed && self.closed_after.is_some() {
             self.owe(WHY, false, stamp);
-        } else if (is_waited_for || owed) && self.locked_by.is_none() && !quarantined {
+        } else if (is_waited_for || owed) && self.locked_by.is_none() && !self.is_quarantined() {
             self.due_now(stamp);
         }
         Ok(())

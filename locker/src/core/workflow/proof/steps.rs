@@ -290,6 +290,13 @@ fn given_result_is_shared_only_over_a_free_record() {
         let refused = share(Some(&own_key(state, None))).expect_err("it has a record");
         assert!(matches!(refused, StepRefusal::Found(_)), "{state:?}: {refused:?}");
     }
+    // It may be the effect that was undone.
+    let undone = changed(StepState::Compensated, |data| {
+        (data.run, data.started_for) = (None, Some("run-1".to_owned()));
+        data.result.clone_from(&given.result);
+    });
+    let refused = share(Some(&undone.record)).expect_err("it was undone");
+    assert_eq!(refused, StepRefusal::Found(Found::Cancelled));
     let expired = own_key(StepState::Completed, Some(start_seconds()));
     let stored = free.map(|state| own_key(state, None));
     for stored in [None].into_iter().chain(stored.iter().map(Some)).chain([Some(&expired)]) {

@@ -117,10 +117,10 @@ impl StepRecord {
         }
     }
 
-    /// Returns whether the step completed with the result of the other record.
+    /// Returns whether both steps have the same result.
     pub(crate) fn has_result_of(&self, other: &Self) -> bool {
         let digest = |record: &Self| record.result.as_ref().map(StepResult::digest);
-        self.is_completed() && digest(self) == digest(other)
+        digest(self) == digest(other)
     }
 
     pub(crate) fn is_completed(&self) -> bool {

@@ -90,7 +90,8 @@ impl StepRecord {
 
     /// Returns the shared record for a result that an operator gave to one workflow.
     ///
-    /// A stored record prevents it if it prevents a start (`how`).
+    /// A stored record prevents it if it prevents a start (`how`). A compensated record with the
+    /// same result may be of the same effect: it was undone.
     pub(crate) fn share(
         given: &Self,
         stored: Option<&Self>,
@@ -99,6 +100,9 @@ impl StepRecord {
         stamp: Stamp,
     ) -> Result<Self, StepRefusal> {
         let (now, result) = (stamp.now, given.result.clone().ok_or(StepRefusal::NotPossible)?);
+        if stored.is_some_and(|it| it.state == StepState::Compensated && it.has_result_of(given)) {
+            return Err(StepRefusal::Found(Found::Cancelled));
+        }
         let mut next = Self::begin(stored, new, how, stamp)?.0;
         next.end(&End::Completed(result), now);
         next.intervention.clone_from(&given.intervention);
