@@ -1,5 +1,6 @@
 //! The metrics that a test records.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -7,9 +8,11 @@ use metrics::{Key, LocalRecorderGuard};
 use metrics_util::debugging::{DebugValue, DebuggingRecorder, Snapshotter};
 
 /// Records the metrics of this thread, which also runs the tasks of `#[tokio::test]`.
-pub struct Recorded {
+pub struct Recorded(RefCell<Option<Recording>>);
+
+struct Recording {
     snapshotter: Snapshotter,
-    _recording: LocalRecorderGuard<'static>,
+    _guard: LocalRecorderGuard<'static>,
 }
 
 /// The metrics that were recorded between two reads.
@@ -17,21 +20,28 @@ pub struct Recorded {
 pub struct Metrics(Vec<(Key, DebugValue)>);
 
 impl Recorded {
-    /// Starts to record, until this value is dropped.
+    /// Records until the returned value is dropped.
     #[must_use]
     pub fn start() -> Self {
-        let recorder: &'static DebuggingRecorder = Box::leak(Box::default());
-        Self {
-            snapshotter: recorder.snapshotter(),
-            _recording: metrics::set_default_local_recorder(recorder),
-        }
+        Self(RefCell::new(Some(Recording::start())))
     }
 
-    /// Returns the metrics, and sets each of them to 0.
+    /// Returns the metrics that were recorded since the last call.
     #[must_use]
     pub fn take(&self) -> Metrics {
-        let metrics = self.snapshotter.snapshot().into_vec().into_iter();
-        Metrics(metrics.map(|(key, _, _, value)| (key.into_parts().1, value)).collect())
+        // A guard restores the recorder before it, so the old guard is dropped before the new one
+        // exists.
+        let snapshotter = self.0.take().map(|recording| recording.snapshotter);
+        self.0.replace(Some(Recording::start()));
+        let metrics = snapshotter.map(|it| it.snapshot().into_vec()).unwrap_or_default();
+        Metrics(metrics.into_iter().map(|(key, _, _, value)| (key.into_parts().1, value)).collect())
+    }
+}
+
+impl Recording {
+    fn start() -> Self {
+        let recorder: &'static DebuggingRecorder = Box::leak(Box::default());
+        Self { snapshotter: recorder.snapshotter(), _guard: metrics::set_default_local_recorder(recorder) }
     }
 }
 
@@ -47,7 +57,7 @@ impl Metrics {
         self.0.iter().map(|(key, _)| key)
     }
 
-    /// The value of a gauge. `None`: it was never set.
+    /// The value of a gauge. `None`: it was not set.
     #[must_use]
     pub fn gauge(&self, name: &str) -> Option<f64> {
         self.gauges().remove(name)
@@ -63,7 +73,8 @@ impl Metrics {
         gauges.collect()
     }
 
-    /// For each value of a label, the sum of a counter, or how many values a histogram has.
+    /// Returns the sum of a counter, or the number of values of a histogram, for each value of a
+    /// label.
     #[must_use]
     pub fn counts(&self, name: &str, label: &str) -> BTreeMap<String, u64> {
         let mut counts = BTreeMap::new();
@@ -78,7 +89,7 @@ impl Metrics {
         counts
     }
 
-    /// The sum of a counter over all labels, or how many values a histogram has.
+    /// Returns the sum of a counter, or the number of values of a histogram, over all labels.
     #[must_use]
     pub fn count(&self, name: &str) -> u64 {
         self.counts(name, "").into_values().sum()

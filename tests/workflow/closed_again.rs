@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use locker::operator::Act;
 use locker::workflow::{
     Compensated, Compensation, Completer, Flow, List, Outcome, Reaper, Reported, RetryPolicy, State,
     StepState, Stop, Workflow, Workflows,
@@ -11,7 +12,7 @@ use locker_tests::{DAY, ada};
 
 use crate::bench::{Books, Desk, LATER};
 use crate::interleavings::{Script, forever, input};
-use crate::restored::effect_of_compensate;
+use crate::restored::checked;
 
 /// A charge in doubt. Its refund drops a payment, or the payment is held.
 #[derive(Clone)]
@@ -308,15 +309,19 @@ async fn late_outcomes_after_a_close_wait_for_an_operator() {
     assert_eq!(state_and_list(&desk).await, (State::Cancelled, Some(List::Finished)));
 }
 
-/// Its compensation is unknown, although the workflow has ended.
+/// The code has not declared the compensation of the step.
 #[tokio::test]
-async fn step_that_an_operator_records_after_a_close_waits_for_its_repair() {
+async fn step_recorded_after_a_close_waits_for_its_repair() {
     let desk = Desk::new().await;
     let (code, workflows) = closed_in_doubt(&desk, &["a"]).await;
     assert_eq!(workflows.report("o/1", "a").completed(&()).await.unwrap(), Reported::Compensates);
     let seen = desk.view("o/1").await;
     let recorded = workflows.resolve_step(&seen, "b", &1.into(), &ada()).await.unwrap();
     assert_eq!(recorded, Intervened::Done);
+    for act in [Act::retry(), Act::compensate()] {
+        let effect = checked(&workflows, &act).await.expect("it is possible");
+        assert!(effect.starts_with("nothing is compensated yet: "), "{act:?}: {effect}");
+    }
     assert_eq!(workflows.retry(&desk.view("o/1").await, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&code).await;
     assert_eq!((code.books.entries(), desk.quarantine().await), (vec![], vec!["o/1".to_owned()]));
@@ -330,7 +335,7 @@ async fn step_that_an_operator_records_after_a_close_waits_for_its_repair() {
     assert_eq!(state_and_list(&desk).await, (State::Cancelled, Some(List::Finished)));
 }
 
-/// An application cancels by a key, without a look at the records.
+/// An application that cancels by key has not read the records.
 #[tokio::test]
 async fn closed_workflow_is_not_cancelled_by_its_key() {
     let desk = Desk::new().await;
@@ -338,8 +343,10 @@ async fn closed_workflow_is_not_cancelled_by_its_key() {
     assert_eq!(workflows.report("o/1", "a").completed(&()).await.unwrap(), Reported::Compensates);
     desk.settle(&code).await;
     assert_eq!(workflows.cancel("o/1", 1, &ada()).await.unwrap(), Intervened::NotPossible);
-    let effect = effect_of_compensate(&workflows).await;
-    assert!(effect.contains("they repeat the repairs"), "{effect}");
+    let refused = checked(&workflows, &Act::cancel()).await.expect_err("an operator closed it");
+    assert!(refused.starts_with("an operator closed it, "), "{refused}");
+    let effect = checked(&workflows, &Act::compensate()).await.expect("it is possible");
+    assert!(effect.contains("they may repeat repairs"), "{effect}");
     desk.settle(&code).await;
     assert_eq!((code.books.entries(), desk.quarantine().await), (vec![], vec!["o/1".to_owned()]));
 }

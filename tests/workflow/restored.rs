@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use locker::operator::{Act, Console};
 use locker::workflow::{Completer, Flow, Outcome, State, StepKind, Stop, Workflow, Workflows};
 use locker::{Failure, Intervened, RunError};
-use locker_tests::{Fate, HOUR, MINUTE, ada};
+use locker_tests::{DAY, Fate, HOUR, MINUTE, ada};
 
 use crate::bench::{Books, Desk, LATER};
 use crate::interleavings::{Script, input};
@@ -231,11 +231,12 @@ async fn drive(desk: &Desk, workflows: &Workflows, code: &Script) {
     }
 }
 
-/// The effect that a dry run shows.
-pub(crate) async fn effect_of_compensate(workflows: &Workflows) -> String {
+/// Returns the effect that a dry run of the act shows, or the reason of its refusal.
+pub(crate) async fn checked(workflows: &Workflows, act: &Act) -> Result<String, String> {
     let console = Console::new().workflows(workflows);
     let parts = console.get("o/1").await.expect("read");
-    console.check(&parts[0], &Act::compensate()).expect("it is possible").effect
+    let checked = console.check(&parts[0], act);
+    checked.map(|meaning| meaning.effect).map_err(|refusal| refusal.because)
 }
 
 async fn charges(script: &Script) -> Result<u32, Failure> {
@@ -309,7 +310,7 @@ async fn recorded_charge_without_its_code_needs_an_operator() {
     for (code, undone) in [(before, &["undo before"][..]), (none, &[])] {
         let desk = Desk::new().await;
         let workflows = with_a_charge_on_record(&desk, &["o/1"], &code).await;
-        let effect = effect_of_compensate(&workflows).await;
+        let effect = checked(&workflows, &Act::compensate()).await.expect("it is possible");
         assert!(effect.starts_with("nothing is compensated yet: its code has not reached"), "{effect}");
         drive(&desk, &workflows, &code).await;
         assert_eq!((code.books.entries(), desk.quarantine().await), (vec![], vec!["o/1".to_owned()]));
@@ -395,8 +396,69 @@ async fn recorded_charge_with_its_own_key_is_compensated_once() {
     assert_eq!(desk.view("o/1").await.state(), State::Failed);
 }
 
-/// A driver is slow, and the operator cancels the workflow and repairs the charge. Another workflow
-/// must not find the charge afterwards.
+/// Another workflow has refunded the charge that the operator recorded.
+#[tokio::test(start_paused = true)]
+async fn recorded_charge_that_was_refunded_needs_an_operator() {
+    let fails_after_it = Script::new(|flow, script| async move {
+        let charge = flow.once("charge").key("card/1").compensate(&"refund");
+        let _: u32 = charge
+            .run(|_| async {
+                script.books.enter("charge");
+                Ok(7)
+            })
+            .await?;
+        fails()
+    });
+    let (desk, code) = (Desk::new().await, shares_its_charge());
+    drop(desk.machine().0.start(&fails_after_it, "o/2", &input()).run().await);
+    desk.settle(&fails_after_it).await;
+    assert_eq!(fails_after_it.books.entries(), ["charge", "undo charge"]);
+    let workflows = with_a_charge_on_record(&desk, &["o/1"], &code).await;
+    drive(&desk, &workflows, &code).await;
+    assert_eq!((code.books.entries(), desk.quarantine().await), (vec![], vec!["o/1".to_owned()]));
+    let reason = desk.view("o/1").await.reason().unwrap_or_default().to_owned();
+    assert!(reason.contains("the record under its key is compensated: compare both"), "{reason}");
+}
+
+/// The record under the key has the recorded result when the driver reads it.
+#[tokio::test]
+async fn recorded_charge_that_is_refunded_meanwhile_does_not_run_again() {
+    let desk = Desk::new().await;
+    let code = Script::new(|flow, script| async move {
+        let charge = flow.once("charge").key("card/1").compensate(&"refund");
+        let charged = async |_| {
+            script.books.enter("charge");
+            Ok(7)
+        };
+        let charged: u32 = charge.run(charged).await?;
+        if flow.key().as_str() == "o/2" {
+            flow.sleep("pause", DAY).await?;
+        }
+        Ok(charged.to_string())
+    });
+    let other = desk.machine().0.start(&code, "o/2", &input()).run().await;
+    assert!(matches!(other, Ok(Outcome::InProgress(_))), "{other:?}");
+    let workflows = with_a_charge_on_record(&desk, &["o/1"], &code).await;
+    let (slow, wire) = desk.machine();
+    wire.matching(|it| it.operation == "TransactWriteItems", Fate::HeldBefore);
+    desk.bench.clock.advance(LATER);
+    let completer = Completer::new(&slow).register(code.clone());
+    let driver = tokio::spawn(async move { completer.run().await });
+    while wire.held() == 0 && !driver.is_finished() {
+        tokio::task::yield_now().await;
+    }
+    let cancelled = workflows.compensate(&desk.view("o/2").await, &ada()).await.unwrap();
+    assert_eq!(cancelled, Intervened::Done);
+    let other = workflows.start(&code, "o/2", &input()).run().await;
+    assert!(matches!(other, Ok(Outcome::Cancelled)), "{other:?}");
+    wire.let_through();
+    drop(driver.await.unwrap());
+    assert_eq!(code.books.entries(), ["charge", "undo charge"]);
+    assert_eq!(desk.quarantine().await, ["o/1"]);
+}
+
+/// While a driver is slow, an operator cancels the workflow and repairs the charge. Another workflow
+/// must not read the repaired charge.
 #[tokio::test]
 async fn driver_that_lost_its_workflow_shares_no_recorded_charge() {
     for closes in [false, true] {

@@ -335,7 +335,7 @@ async fn event_is_given_although_the_packer_stopped_after_packing() {
     assert!(dead.is_empty(), "{dead:?}");
 }
 
-/// A waiting message is not begun without the time that one message takes, and the run fails.
+/// If less time is left than one message takes, no message is begun and the run fails.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiting_message_is_not_begun_without_enough_time() {
     let (till, broker) = (Till::new().await, Broker::new());

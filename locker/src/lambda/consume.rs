@@ -30,7 +30,7 @@ pub enum Consumed {
 /// Give the function two event sources: its queue, with
 /// `FunctionResponseTypes: [ReportBatchItemFailures]`, and a schedule that runs about once a
 /// minute. Without the schedule, redriven messages are not processed. Set `needs` to the longest
-/// time of one message, with 4 seconds more for [`hiding`](Consumer::hiding). See
+/// time of one message, plus 4 seconds if you use [`hiding`](Consumer::hiding). See
 /// [`each_message`](super::each_message) for batches, and [`Consumer`] for dead letters.
 ///
 /// An event of a schedule has the `source` `aws.events` or `aws.scheduler`. Give a schedule of
@@ -59,9 +59,9 @@ pub enum Consumed {
 ///
 /// # Errors
 ///
-/// Nothing was processed:
+/// In each case nothing was processed:
 /// - The waiting messages could not be listed.
-/// - Less than `needs` is left to an event of a schedule: raise the timeout of the function.
+/// - On an event of a schedule, less than `needs` is left: raise the timeout of the function.
 /// - The event is neither of a queue nor of a schedule. The error names its source and the setting
 ///   to change. Lambda tries an event of an asynchronous source (SNS, EventBridge) twice more, so
 ///   give the function a destination for failures.

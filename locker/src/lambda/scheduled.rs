@@ -21,19 +21,21 @@ const TO_REPORT: Duration = Duration::from_secs(2);
 /// Time kept to stop running workflows and to report.
 #[cfg(feature = "workflow")]
 const TO_STOP: Duration = Duration::from_secs(5);
-/// Before that, a run of the completer or of the relay begins nothing for up to 5 seconds.
+/// With less time before its deadline, the completer may begin nothing.
 #[cfg(feature = "workflow")]
-const TO_WORK: Duration = Duration::from_secs(5);
+const TO_DRIVE: Duration = Duration::from_secs(5);
+/// With less time before their deadline, the reaper and the relay begin nothing.
+#[cfg(feature = "workflow")]
+const TO_WRITE: Duration = Duration::from_secs(2);
 
-/// Returns the time at which a scheduled function must stop: this time before the end of its
-/// invocation.
+/// Returns the time at which a scheduled function must stop: `reserve` before its invocation ends.
 ///
-/// `least`: the time in which a run begins any work.
+/// `least`: the shortest time in which a run can begin work.
 ///
 /// # Errors
 ///
-/// If less time is left: the timeout of the function is too short. Without this error, each run
-/// would do nothing and succeed.
+/// If less than `reserve` and `least` together is left: the timeout of the function is too short.
+/// Without this error, each run would do nothing and succeed.
 pub(super) fn until(
     context: &Context,
     reserve: Duration,
@@ -41,9 +43,9 @@ pub(super) fn until(
 ) -> Result<Option<DateTime<Utc>>, Error> {
     let until = deadline(context, reserve);
     if until.is_some_and(|until| time::before(until, least) <= SystemClock.now()) {
-        let seconds = reserve.saturating_add(least).as_secs();
+        let needed = reserve.saturating_add(least);
         return Err(format!(
-            "could not begin the run: less than {seconds} seconds are left to this invocation; raise the timeout of the function"
+            "could not begin the run: less than {needed:?} is left to this invocation; raise the timeout of the function"
         )
         .into());
     }
@@ -76,7 +78,7 @@ pub async fn complete(
     completer: &Completer,
     event: LambdaEvent<Value>,
 ) -> Result<RunReport<CompleterReport>, Error> {
-    let until = until(&event.context, TO_STOP, TO_WORK)?;
+    let until = until(&event.context, TO_STOP, TO_DRIVE)?;
     Ok(until.into_iter().fold(completer.clone(), Completer::deadline).run().await?)
 }
 
@@ -85,11 +87,11 @@ pub async fn complete(
 ///
 /// # Errors
 ///
-/// If nothing could be listed: the schedule tries again. If less than 10 seconds are left at the
+/// If nothing could be listed: the schedule tries again. If less than 7 seconds are left at the
 /// start: set the timeout of the function to 60 seconds.
 #[cfg(feature = "workflow")]
 pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<RunReport<ReaperReport>, Error> {
-    let until = until(&event.context, TO_STOP, TO_WORK)?;
+    let until = until(&event.context, TO_STOP, TO_WRITE)?;
     Ok(until.into_iter().fold(reaper.clone(), Reaper::deadline).run().await?)
 }
 
@@ -98,39 +100,56 @@ pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<RunRepor
 ///
 /// # Errors
 ///
-/// If nothing could be listed: the schedule tries again. If less than 10 seconds are left at the
+/// If nothing could be listed: the schedule tries again. If less than 7 seconds are left at the
 /// start: set the timeout of the function to 60 seconds.
 #[cfg(feature = "messages")]
 pub async fn relay(relay: &Relay, event: LambdaEvent<Value>) -> Result<RunReport<RelayReport>, Error> {
-    let until = until(&event.context, TO_STOP, TO_WORK)?;
+    let until = until(&event.context, TO_STOP, TO_WRITE)?;
     Ok(until.into_iter().fold(relay.clone(), Relay::deadline).run().await?)
 }
 
 #[cfg(test)]
 mod tests {
-    use lambda_runtime::Context;
-
     use super::*;
+    #[cfg(feature = "messages")]
+    use crate::{message::Router, workflow::Workflows};
+
+    /// An invocation that has this time.
+    fn context(seconds: i64) -> Context {
+        let mut context = Context::default();
+        let end = SystemClock.now().timestamp_millis() + seconds * 1000;
+        context.deadline = u64::try_from(end).unwrap();
+        context
+    }
 
     #[test]
     fn invocation_without_time_to_work_fails() {
-        let context = |seconds: i64| {
-            let mut context = Context::default();
-            let end = SystemClock.now().timestamp_millis() + seconds * 1000;
-            context.deadline = u64::try_from(end).unwrap();
-            context
-        };
         let (reserve, least) = (Duration::from_secs(5), Duration::from_secs(300));
         assert!(until(&context(600), reserve, least).is_ok_and(|until| until.is_some()));
-        // Its reserve is left, and no time to begin any work.
+        // The reserve is left, but not enough time to begin work.
         let refused = until(&context(240), reserve, least).unwrap_err().to_string();
         assert_eq!(
             refused,
-            "could not begin the run: less than 305 seconds are left to this invocation; raise the timeout of the function"
+            "could not begin the run: less than 305s is left to this invocation; raise the timeout of the function"
         );
         // A local emulator reports a time of 1970.
         let mut local = context(0);
         local.deadline = 600_000;
         assert_eq!(until(&local, reserve, least).unwrap(), None);
+    }
+
+    #[cfg(feature = "messages")]
+    #[tokio::test]
+    async fn function_fails_if_its_run_would_begin_nothing() {
+        let event = |seconds| LambdaEvent::new(Value::Null, context(seconds));
+        let config = aws_sdk_dynamodb::Config::builder().behavior_version_latest().build();
+        let workflows = Workflows::new(&aws_sdk_dynamodb::Client::from_conf(config), "workflows").unwrap();
+        let completer = Completer::new(&workflows);
+        let refused = complete(&completer, event(9)).await.unwrap_err().to_string();
+        assert!(refused.contains("less than 10s is left"), "{refused}");
+        let refused = reap(&Reaper::new(&completer), event(6)).await.unwrap_err().to_string();
+        assert!(refused.contains("less than 7s is left"), "{refused}");
+        let refused = relay(&Relay::new(&workflows, Router::new()), event(6)).await.unwrap_err().to_string();
+        assert!(refused.contains("less than 7s is left"), "{refused}");
     }
 }

@@ -178,8 +178,8 @@ impl Console {
     ///
     /// If the record has changed since, nothing is written and the result is
     /// [`Intervened::Changed`]. If the result is [`Intervened::NotPossible`],
-    /// [`check`](Self::check) returns the reason. If `check` allows a signal that this refuses, a
-    /// former version of the workflow has an event with this id.
+    /// [`check`](Self::check) returns the reason. If `check` allows a signal and this
+    /// method does not, a former version of the workflow has an event with this id.
     ///
     /// # Errors
     ///

@@ -423,7 +423,7 @@ impl Letter {
         self.state.status(self.next_due != time::after(self.created, GRACE))
     }
 
-    /// Whether both are the same message, and no write came between them.
+    /// Returns whether `stored` is this message without a later write.
     pub(crate) fn is_unchanged(&self, stored: &Self) -> bool {
         self.at == stored.at && self.revision == stored.revision
     }

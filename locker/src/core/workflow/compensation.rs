@@ -5,6 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
+use super::header::Header;
 use super::place::Place;
 use super::step::{Placed, StepKind, StepRecord, StepState};
 use crate::core::time;
@@ -83,6 +84,18 @@ pub(crate) fn after_close(late: &str) -> String {
 /// Returns whether an operator recorded the step, and no code has declared how it is compensated.
 pub(crate) fn is_undeclared(record: &StepRecord) -> bool {
     record.kind == StepKind::Given && record.is_completed()
+}
+
+/// Returns whether an operator must repair an undeclared step before the workflow is compensated.
+///
+/// If the workflow has ended, only a step that was recorded since then counts.
+pub(crate) fn awaits_repair(record: &StepRecord, header: &Header) -> bool {
+    let is_later = || match header.closed_after {
+        // Clocks differ, and the number shows the order.
+        Some(seen) => record.number > seen,
+        None => record.ended >= header.ended,
+    };
+    is_undeclared(record) && is_later()
 }
 
 /// Returns the reason why a workflow with this undeclared step is not compensated.

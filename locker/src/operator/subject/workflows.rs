@@ -9,7 +9,7 @@ use crate::core::listed::List;
 use crate::core::name::EVENT_PREFIX;
 use crate::core::time;
 use crate::core::token::work::Work;
-use crate::core::workflow::compensation::is_undeclared;
+use crate::core::workflow::compensation::{awaits_repair, is_undeclared};
 use crate::core::workflow::header::State;
 use crate::core::workflow::step::{StepKind, StepState};
 use crate::error::Error;
@@ -208,6 +208,11 @@ pub(in crate::operator) fn judge(
         }
         _ => {}
     }
+    if act.verb == Verb::Cancel && step.is_none() && view.header.was_closed() && !view.state().is_final() {
+        let because = "an operator closed it, and may have repaired its effects by hand: if all of them must be undone, \
+                       compensate it";
+        return Err(Refusal::of(because.to_owned()));
+    }
     if scope == Scope::Many && !may_be_one_of_many(workflows, view, act) {
         return Err(Refusal::of(state(view)));
     }
@@ -302,11 +307,27 @@ fn is_compensation(view: &View, step: &str) -> bool {
     view.step(step).is_some_and(|step| step.kind() == StepKind::Compensation)
 }
 
+/// Whether a step that an operator recorded prevents the compensations of this act.
+fn blocks(view: &View, act: &Act, step: &StepView) -> bool {
+    match act.verb {
+        // It compensates all steps, and not only those that are late.
+        Verb::Compensate | Verb::Cancel => is_undeclared(&step.placed.record),
+        Verb::Retry => {
+            view.state() == State::Compensating && awaits_repair(&step.placed.record, &view.header)
+        }
+        _ => false,
+    }
+}
+
 /// The effect of an act that is possible.
 fn effect(view: &View, act: &Act) -> String {
     let compensates = view.state() == State::Compensating;
     let Some(step) = act.step.as_deref() else {
         return match act.verb {
+            _ if view.steps().iter().any(|step| blocks(view, act, step)) => {
+                "nothing is compensated yet: its code has not reached a step that an operator recorded; repair that step by hand, \
+                 then skip it"
+            }
             Verb::Retry if view.header.closed => {
                 "a completer compensates all its late steps and late events: first skip those that you repaired manually"
             }
@@ -321,13 +342,9 @@ fn effect(view: &View, act: &Act) -> String {
                 "its input and its result are erased for ever: later callers learn that it has ended and its result is not \
                  kept; results of steps, events and messages stay"
             }
-            _ if view.header.closed_after.is_some() => {
-                "the compensations of all that its steps did, or may have done, run in reverse: they repeat the repairs that were \
-                 made by hand before it was closed"
-            }
-            _ if view.steps().iter().any(|step| is_undeclared(&step.placed.record)) => {
-                "nothing is compensated yet: its code has not reached a step that an operator recorded; repair that step by hand, \
-                 then skip it"
+            _ if view.header.was_closed() => {
+                "its compensations run in reverse, down to its pivot if it has one: they may repeat repairs that were made by hand \
+                 before it was closed"
             }
             _ if view.steps().iter().any(StepView::is_pivot) => {
                 "the compensations of what its steps did, or may have done, run in reverse, down to its pivot: if that happened, \

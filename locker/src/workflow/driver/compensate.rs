@@ -6,7 +6,6 @@ use crate::core::answer;
 use crate::core::key::Key;
 use crate::core::name;
 use crate::core::private::Private;
-use crate::core::time;
 use crate::core::workflow::compensation::{self, Owed};
 use crate::core::workflow::event::EventAct;
 use crate::core::workflow::place::{Effect, Undo};
@@ -52,14 +51,10 @@ impl Flow {
         self.remember_all(records.clone());
         self.note_events(all.events);
         let steps = self.placed(records).await?;
-        let ended = self.lock_header().ended;
-        let only_late = ended.is_some();
-        // It may be a pivot, so no step before it is compensated. After the end of the workflow,
-        // only a step that was recorded later counts.
-        let skew = self.context().skew();
-        let is_later = |step: &Placed| step.record.ended.map(|at| time::after(at, skew)) >= ended;
-        let is_owed = |step: &&Placed| compensation::is_undeclared(&step.record) && is_later(step);
-        if let Some(given) = steps.iter().find(is_owed) {
+        let only_late = self.lock_header().ended.is_some();
+        // An undeclared step may be a pivot, so no step before it is compensated.
+        let waits = |step: &&Placed| compensation::awaits_repair(&step.record, &self.lock_header());
+        if let Some(given) = steps.iter().find(waits) {
             return Ok(Came::LeftToOperator(compensation::undeclared(&given.name())));
         }
         let stays = self.uncompensated(&steps);

@@ -206,10 +206,11 @@ impl Workflows {
     /// Cancel a workflow by its key: compensate it or, if it has not started, leave a tombstone
     /// that refuses a late start.
     ///
-    /// The result is [`NotPossible`](Intervened::NotPossible):
-    /// - for a workflow that has continued as another version: cancel the latest version,
-    /// - for a workflow that an operator closed: its effects may have been repaired manually. Use
-    ///   [`compensate`](Self::compensate), which receives the records that the operator saw.
+    /// The result is [`NotPossible`](Intervened::NotPossible) if the workflow
+    /// - has ended,
+    /// - has continued as another version: cancel the latest version,
+    /// - was closed by an operator, who may have repaired its effects manually. After a late
+    ///   outcome, use [`compensate`](Self::compensate) with the records that you saw.
     ///
     /// # Errors
     ///
@@ -222,7 +223,7 @@ impl Workflows {
         operator: &Operator,
     ) -> Result<Intervened, Error> {
         match self.put_tombstone(key, key_version, operator).await? {
-            Written::Refused { found: Some(header), .. } if header.closed_after.is_some() => {
+            Written::Refused { found: Some(header), .. } if header.was_closed() => {
                 Ok(Intervened::NotPossible)
             }
             Written::Refused { found: Some(header), .. } => {

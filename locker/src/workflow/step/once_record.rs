@@ -235,7 +235,9 @@ impl Once<'_> {
             let Ok(pointer) = given.on(&reached, context.stamp()) else { return Err(StopKind::Lost) };
             let (workflow, attempt) = (flow.workflow().to_owned(), flow.attempt().to_owned());
             let mut actions = vec![store.over(Some(given), &pointer), Action::DrivenBy { workflow, attempt }];
-            actions.extend(shared.as_ref().map(|shared| store.over(stored.as_ref(), shared)));
+            // The stored record, if it has this result, is written unchanged. Otherwise it could be
+            // compensated between the read and this write.
+            actions.extend(shared.as_ref().or(stored.as_ref()).map(|it| store.over(stored.as_ref(), it)));
             let token = context.new_id();
             match Box::pin(store.transact("share the step", &actions, &token, until)).await? {
                 Written::Done => {
@@ -251,7 +253,8 @@ impl Once<'_> {
         Err(later(flow, &self.name, None, "the record under its key changed on every attempt to share it"))
     }
 
-    /// Returns the shared record for the operator's result. `None`: the stored record has it.
+    /// Returns the shared record for the operator's result. `None`: the stored record has this
+    /// result.
     fn shared(
         &self,
         given: &StepRecord,
@@ -268,7 +271,9 @@ impl Once<'_> {
             (Err(StepRefusal::Found(Found::Busy)), Some(stored)) => {
                 Err(StopKind::busy(&self.name, time::after(stored.due, context.skew())))
             }
-            (Err(_), Some(stored)) if stored.has_result_of(given) && stored.is_completed() => Ok(None),
+            (Err(StepRefusal::Found(Found::Completed)), Some(stored)) if stored.has_result_of(given) => {
+                Ok(None)
+            }
             (Err(_), Some(stored)) => {
                 let state = stored.state.as_str();
                 let why = format!(

@@ -117,7 +117,7 @@ pub(crate) struct HeaderData {
     pub(crate) created: DateTime<Utc>,
     pub(crate) ended: Option<DateTime<Utc>>,
     /// Whether a run must not compensate a late step or event, because an operator closed the
-    /// workflow. A retry clears it until the next late outcome.
+    /// workflow. A retry clears it until the workflow ends, or another step or event is late.
     pub(crate) closed: bool,
     /// The number of the last step that the operator saw when they closed the workflow. It is
     /// kept until an operator compensates the whole workflow. Clocks differ, so times do not show
@@ -182,6 +182,12 @@ impl HeaderData {
     /// Returns whether the workflow is quarantined until the step of this item has an outcome.
     pub(crate) fn awaits(&self, item: &str) -> bool {
         self.is_quarantined() && self.waits_for.as_deref() == Some(item)
+    }
+
+    /// Returns whether an operator closed the workflow, and has not compensated it since. They may
+    /// have repaired its effects manually.
+    pub(crate) const fn was_closed(&self) -> bool {
+        self.closed_after.is_some()
     }
 
     /// Returns whether the workflow has ended with data that a redact erases.

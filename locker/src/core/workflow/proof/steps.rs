@@ -1,10 +1,11 @@
 //! Rules of a step that the printed pages do not show: its times, its key and its workflow.
 
 use super::rules::{changed, in_state};
-use super::sample::{at, by, result, stamp, start, step, undo};
+use super::sample::{at, by, result, stamp, start, step, undo, workflow};
 use super::step_page::given;
 use crate::core::workflow::compensation;
 use crate::core::workflow::decide::Found;
+use crate::core::workflow::header::{Header, HeaderData};
 use crate::core::workflow::step::{
     Begin, HolderAct, NewStep, OperatorStep, Placed, RecordId, StepEvent, StepKind, StepRecord, StepRefusal,
     StepState,
@@ -282,6 +283,7 @@ fn given_result_is_shared_only_over_a_free_record() {
         changed(state, |data| {
             (data.run, data.started_for, data.ttl) = (None, Some("run-1".to_owned()), ttl);
             data.settled = data.settled.clone().with(9);
+            data.result = Some(result("other"));
         })
         .record
     };
@@ -290,13 +292,18 @@ fn given_result_is_shared_only_over_a_free_record() {
         let refused = share(Some(&own_key(state, None))).expect_err("it has a record");
         assert!(matches!(refused, StepRefusal::Found(_)), "{state:?}: {refused:?}");
     }
-    // It may be the effect that was undone.
+    // The operator's result may be of the undone effect.
     let undone = changed(StepState::Compensated, |data| {
         (data.run, data.started_for) = (None, Some("run-1".to_owned()));
         data.result.clone_from(&given.result);
     });
-    let refused = share(Some(&undone.record)).expect_err("it was undone");
-    assert_eq!(refused, StepRefusal::Found(Found::Cancelled));
+    let unknown = changed(StepState::Compensated, |data| {
+        (data.run, data.started_for, data.result) = (None, Some("run-1".to_owned()), None);
+    });
+    for stored in [undone.record, unknown.record] {
+        let refused = share(Some(&stored)).expect_err("it was undone");
+        assert_eq!(refused, StepRefusal::Found(Found::Cancelled));
+    }
     let expired = own_key(StepState::Completed, Some(start_seconds()));
     let stored = free.map(|state| own_key(state, None));
     for stored in [None].into_iter().chain(stored.iter().map(Some)).chain([Some(&expired)]) {
@@ -310,6 +317,26 @@ fn given_result_is_shared_only_over_a_free_record() {
         // Outcomes of former versions stay settled.
         assert_eq!(shared.settled.contains(9), stored.is_some());
         assert!(shared.has_result_of(&given));
+    }
+}
+
+/// After an operator closed the workflow, clocks do not show which step is later.
+#[test]
+fn undeclared_step_waits_for_its_repair_unless_the_workflow_ended_after_it() {
+    let record = given();
+    let (number, recorded) = (record.number, record.ended.expect("it has ended"));
+    let second = chrono::TimeDelta::seconds(1);
+    for (closed_after, ended, waits) in [
+        (None, None, true),
+        (None, Some(recorded - second), true),
+        (None, Some(recorded), true),
+        (None, Some(recorded + second), false),
+        (Some(number - 1), Some(recorded + second), true),
+        (Some(number), Some(recorded - second), false),
+    ] {
+        let header = HeaderData { closed_after, ended, ..HeaderData::clone(&workflow(None, "h")) };
+        let found = compensation::awaits_repair(&record, &Header::stored(header));
+        assert_eq!(found, waits, "{closed_after:?}, {ended:?}");
     }
 }
 

@@ -90,8 +90,8 @@ impl StepRecord {
 
     /// Returns the shared record for a result that an operator gave to one workflow.
     ///
-    /// A stored record prevents it if it prevents a start (`how`). A compensated record with the
-    /// same result may be of the same effect: it was undone.
+    /// A stored record that prevents a start (`how`) prevents this. So does a compensated record
+    /// without another result: it may be the same effect, which was undone.
     pub(crate) fn share(
         given: &Self,
         stored: Option<&Self>,
@@ -100,7 +100,8 @@ impl StepRecord {
         stamp: Stamp,
     ) -> Result<Self, StepRefusal> {
         let (now, result) = (stamp.now, given.result.clone().ok_or(StepRefusal::NotPossible)?);
-        if stored.is_some_and(|it| it.state == StepState::Compensated && it.has_result_of(given)) {
+        let may_be_same = |it: &Self| it.result.is_none() || it.has_result_of(given);
+        if stored.is_some_and(|it| it.state == StepState::Compensated && may_be_same(it)) {
             return Err(StepRefusal::Found(Found::Cancelled));
         }
         let mut next = Self::begin(stored, new, how, stamp)?.0;
