@@ -66,7 +66,7 @@ async fn keys_and_durations_are_refused_before_any_request() {
         ),
         (
             locker.token("a").deadline(locker::Clock::now(&bench.clock)),
-            "could not begin: the deadline has passed; nothing was sent, call again with more time",
+            "could not begin: the deadline has passed; nothing was written, call again with more time",
         ),
     ];
     for (token, text) in cases {

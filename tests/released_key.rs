@@ -227,6 +227,10 @@ async fn another_request_does_not_get_a_released_key_that_was_given_out() {
     same.release().await.expect("released");
     let other = begin(99).begin().await.expect("an answer");
     assert!(matches!(other, Begun::Mismatch(_)), "{other:?}");
+    // A caller without a fingerprint begins and gives back the token in between.
+    held_by(locker.token("t")).await.release().await.expect("released");
+    let other = begin(99).begin().await.expect("an answer");
+    assert!(matches!(other, Begun::Mismatch(_)), "{other:?}");
 }
 
 #[tokio::test(start_paused = true)]

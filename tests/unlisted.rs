@@ -66,6 +66,20 @@ async fn a_doubt_and_a_held_failure_are_listed_and_do_not_expire() {
     assert_eq!(listed(&locker).await.len(), 2);
 }
 
+/// The reply to the takeover is lost, and the token is read back.
+#[tokio::test(start_paused = true)]
+async fn doubt_that_is_taken_over_without_a_reply_does_not_expire() {
+    let bench = Bench::new().await;
+    let (locker, wire) = bench.machine();
+    held_by(unlisted(&locker, "outer/lost")).await.leave_in_doubt("no reply").await;
+    bench.clock.advance(LATE);
+    wire.next([Fate::Ok, Fate::ReplyLost]);
+    let lock = taken_over(&locker, "outer/lost").await;
+    drop(lock.extend(MINUTE * 60).await.expect("extended"));
+    let record = record_of(&locker, "outer/lost").await;
+    assert_eq!((record.is_listed(), record.expires()), (true, None));
+}
+
 #[tokio::test(start_paused = true)]
 async fn unlisted_token_released_by_a_takeover_stays_unlisted() {
     let bench = Bench::new().await;

@@ -133,7 +133,7 @@ async fn no_token_is_acquired_after_the_deadline() {
     let error = waiting.await.expect("no panic").expect_err("there is no time left to work");
     assert_eq!(
         error.to_string(),
-        "could not begin: the deadline has passed; nothing was sent, call again with more time"
+        "could not begin: the deadline has passed; nothing was written, call again with more time"
     );
     assert!(bench.item("wait/deadline").await.is_none());
 }

@@ -16,7 +16,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// | error | what it means | what to do |
 /// |---|---|---|
 /// | [`Invalid`](Self::Invalid) | nothing was sent | correct the call |
-/// | [`Expired`](Self::Expired) | nothing was sent | call again with more time |
+/// | [`Expired`](Self::Expired) | nothing was written | call again with more time |
 /// | [`Denied`](Self::Denied) | nothing was written | fix permissions, table or credentials |
 /// | [`Unavailable`](Self::Unavailable) | no token or workflow was changed | try again later |
 /// | [`Contended`](Self::Contended) | this call changed nothing; other callers did | try again |
@@ -56,8 +56,8 @@ pub enum Error {
         /// The error reported.
         source: BoxError,
     },
-    /// The deadline that the caller gave had passed before anything was sent.
-    #[error("could not {verb}: the deadline has passed; nothing was sent, call again with more time")]
+    /// The deadline that the caller gave had passed before anything was written.
+    #[error("could not {verb}: the deadline has passed; nothing was written, call again with more time")]
     Expired {
         /// The operation that was tried.
         verb: &'static str,

@@ -290,6 +290,30 @@ async fn body_that_does_not_end_in_time_becomes_a_stream() {
     }
 }
 
+/// The token is overdue when the response becomes a stream.
+#[tokio::test(start_paused = true)]
+async fn stream_that_begins_late_extends_its_token_at_once() {
+    let rig = Rig::with(Head { of: "application/json", ..EVENTS }, |_| {}).await;
+    for door in &rig.doors {
+        let ask = door.ask(door.posted(), "");
+        let sends = async {
+            while rig.provider.charges(&format!("/{}", door.name)) == 0 {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            rig.sends(Next::Data("[1,"));
+            rig.bench.clock.advance(EXPECTED * 2);
+        };
+        let (response, ()) = tokio::join!(ask, sends);
+        let mut body = response.into_body();
+        assert_eq!(frame(&mut body).await.expect("what was read"), "[1,", "{}", door.name);
+        tokio::time::sleep(EXPECTED / 10).await;
+        let later = door.send(door.posted(), "").await;
+        assert_eq!(later.problem(), problem(409, "in-progress", true), "{}", door.name);
+        rig.ends();
+        assert!(frame(&mut body).await.is_none());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn body_that_does_not_end_before_the_deadline_is_in_doubt() {
     let rig = Rig::with(Head { of: "application/json", ..EVENTS }, |_| {}).await;

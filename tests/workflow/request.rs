@@ -161,7 +161,7 @@ async fn bad_input_is_refused_before_anything_is_written() {
         ),
         (
             start().deadline(chrono::DateTime::UNIX_EPOCH),
-            "could not start the workflow: the deadline has passed; nothing was sent, call again with more time",
+            "could not start the workflow: the deadline has passed; nothing was written, call again with more time",
         ),
     ] {
         assert_eq!(start.run().await.unwrap_err().to_string(), text);

@@ -5,7 +5,8 @@ use chrono::{DateTime, Utc};
 use locker::operator::{Act, Console};
 use locker::workflow::{Completer, Flow, Outcome, State, StepKind, Stop, Workflow, Workflows};
 use locker::{Failure, Intervened, RunError};
-use locker_tests::{DAY, Fate, HOUR, MINUTE, ada};
+use locker_tests::{DAY, Fate, HOUR, MINUTE, Wire, ada};
+use tokio::task::JoinHandle;
 
 use crate::bench::{Books, Desk, LATER};
 use crate::interleavings::{Script, input};
@@ -420,6 +421,19 @@ async fn recorded_charge_that_was_refunded_needs_an_operator() {
     assert!(reason.contains("the record under its key is compensated: compare both"), "{reason}");
 }
 
+/// Begins a run of a completer, and holds its first transaction.
+async fn held_before_a_transaction(desk: &Desk, code: &Script) -> (JoinHandle<()>, Wire) {
+    let (slow, wire) = desk.machine();
+    wire.matching(|it| it.operation == "TransactWriteItems", Fate::HeldBefore);
+    desk.bench.clock.advance(LATER);
+    let completer = Completer::new(&slow).register(code.clone());
+    let driver = tokio::spawn(async move { drop(completer.run().await) });
+    while wire.held() == 0 && !driver.is_finished() {
+        tokio::task::yield_now().await;
+    }
+    (driver, wire)
+}
+
 /// The record under the key has the recorded result when the driver reads it.
 #[tokio::test]
 async fn recorded_charge_that_is_refunded_meanwhile_does_not_run_again() {
@@ -439,20 +453,13 @@ async fn recorded_charge_that_is_refunded_meanwhile_does_not_run_again() {
     let other = desk.machine().0.start(&code, "o/2", &input()).run().await;
     assert!(matches!(other, Ok(Outcome::InProgress(_))), "{other:?}");
     let workflows = with_a_charge_on_record(&desk, &["o/1"], &code).await;
-    let (slow, wire) = desk.machine();
-    wire.matching(|it| it.operation == "TransactWriteItems", Fate::HeldBefore);
-    desk.bench.clock.advance(LATER);
-    let completer = Completer::new(&slow).register(code.clone());
-    let driver = tokio::spawn(async move { completer.run().await });
-    while wire.held() == 0 && !driver.is_finished() {
-        tokio::task::yield_now().await;
-    }
+    let (driver, wire) = held_before_a_transaction(&desk, &code).await;
     let cancelled = workflows.compensate(&desk.view("o/2").await, &ada()).await.unwrap();
     assert_eq!(cancelled, Intervened::Done);
     let other = workflows.start(&code, "o/2", &input()).run().await;
     assert!(matches!(other, Ok(Outcome::Cancelled)), "{other:?}");
     wire.let_through();
-    drop(driver.await.unwrap());
+    driver.await.unwrap();
     assert_eq!(code.books.entries(), ["charge", "undo charge"]);
     assert_eq!(desk.quarantine().await, ["o/1"]);
 }
@@ -464,14 +471,7 @@ async fn driver_that_lost_its_workflow_shares_no_recorded_charge() {
     for closes in [false, true] {
         let (desk, code) = (Desk::new().await, shares_its_charge());
         let workflows = with_a_charge_on_record(&desk, &["o/1"], &code).await;
-        let (slow, wire) = desk.machine();
-        wire.matching(|it| it.operation == "TransactWriteItems", Fate::HeldBefore);
-        desk.bench.clock.advance(LATER);
-        let completer = Completer::new(&slow).register(code.clone());
-        let driver = tokio::spawn(async move { completer.run().await });
-        while wire.held() == 0 && !driver.is_finished() {
-            tokio::task::yield_now().await;
-        }
+        let (driver, wire) = held_before_a_transaction(&desk, &code).await;
         let cancelled = workflows.compensate(&desk.view("o/1").await, &ada()).await.unwrap();
         assert_eq!(cancelled, Intervened::Done);
         drive(&desk, &workflows, &code).await;
@@ -482,7 +482,7 @@ async fn driver_that_lost_its_workflow_shares_no_recorded_charge() {
         };
         assert_eq!(decided.unwrap(), Intervened::Done);
         wire.let_through();
-        drop(driver.await.unwrap());
+        driver.await.unwrap();
         drive(&desk, &workflows, &code).await;
         assert_eq!(desk.view("o/1").await.state(), State::Cancelled);
         let other = desk.machine().0.start(&code, "o/2", &input()).run().await;

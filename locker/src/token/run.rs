@@ -332,15 +332,20 @@ impl Lock {
         }
     }
 
-    /// Extend at each third of the expected duration, until dropped or until ownership is lost.
+    /// Extend at each third of the expected duration, until dropped or until ownership is lost. If
+    /// less than two thirds of the time are left at the begin, extend at once.
     ///
     /// The due time grows by the time that has passed since the begin, even if the clock of this
     /// machine is set back: the clocks of other machines decide whether the token is overdue.
     pub(crate) async fn stay_ahead(&mut self, begun_at: DateTime<Utc>, began: Instant) -> Infallible {
         let expected = self.expected().max(Duration::from_secs(1));
+        let third = expected / 3;
+        let left =
+            self.held().map(|held| time::between(self.session().now(), held.token.expected_completion));
+        let mut pause = left.unwrap_or_default().saturating_sub(expected - third).min(third);
         loop {
-            let pause = expected / 3;
             tokio::time::sleep(pause).await;
+            pause = third;
             let now = self.session().now().max(time::after(begun_at, began.elapsed()));
             match self.push_due(now, expected).await {
                 Ok(()) => {}

@@ -232,10 +232,14 @@ impl Plan {
     /// Returns the token of this begin, if no token in progress is stored under the key.
     /// `released`: the released token that it replaces.
     pub(crate) fn first_token(&self, released: Option<&Record>) -> NewToken {
-        let token = NewToken {
-            key_use: released.map_or(KeyUse::FIRST, |record| record.key_use),
-            ..self.new_token(None)
-        };
+        let mut token = self.new_token(None);
+        if let Some(released) = released {
+            token.key_use = released.key_use;
+            // A caller without a fingerprint keeps the one under which the key was given out.
+            if token.fingerprint.is_none() && released.key_use.since.is_some() {
+                token.fingerprint.clone_from(&released.fingerprint);
+            }
+        }
         let Some(restored) = self.session.restored() else { return token };
         // An operator who opened the key allowed all that its work begins.
         let opened = self.opened.max(released.and_then(|record| restored.opened(record)));
@@ -265,7 +269,7 @@ impl Plan {
             expected_completion: record.expected_completion,
             taken_over_from: record.taken_over_from.clone(),
             key_use: record.key_use,
-            ..self.new_token(None)
+            ..self.new_token(predecessor)
         };
         self.dated(token, predecessor, record)
     }
