@@ -235,14 +235,12 @@ impl Once<'_> {
             let Ok(pointer) = given.on(&reached, context.stamp()) else { return Err(StopKind::Lost) };
             let (workflow, attempt) = (flow.workflow().to_owned(), flow.attempt().to_owned());
             let mut actions = vec![store.over(Some(given), &pointer), Action::DrivenBy { workflow, attempt }];
-            // The stored record, if it has this result, is written unchanged. Otherwise it could be
-            // compensated between the read and this write.
-            actions.extend(shared.as_ref().or(stored.as_ref()).map(|it| store.over(stored.as_ref(), it)));
+            actions.push(store.over(stored.as_ref(), &shared));
             let token = context.new_id();
             match Box::pin(store.transact("share the step", &actions, &token, until)).await? {
                 Written::Done => {
                     flow.remember(pointer);
-                    shared.or(stored).into_iter().for_each(|record| flow.note(record));
+                    flow.note(shared);
                     return Ok(());
                 }
                 // Another workflow has written under the key.
@@ -253,26 +251,26 @@ impl Once<'_> {
         Err(later(flow, &self.name, None, "the record under its key changed on every attempt to share it"))
     }
 
-    /// Returns the shared record for the operator's result. `None`: the stored record has this
-    /// result.
+    /// Returns the shared record for the operator's result. If the stored record has this result,
+    /// it is written unchanged: otherwise it could be compensated between the read and the write.
     fn shared(
         &self,
         given: &StepRecord,
         stored: Option<&StepRecord>,
         start: &Starting,
-    ) -> Result<Option<StepRecord>, StopKind> {
+    ) -> Result<StepRecord, StopKind> {
         let (flow, context) = (self.flow, self.flow.context());
         let stamp = context.stamp();
         let expired_at = context.expired_at(stamp.now);
         let how = Begin::Start { version: self.version, due: stamp.now, expired_at };
         let ttl = self.retention.ttl(flow.time());
         match (StepRecord::share(given, stored, &start.new, (&how, ttl), stamp), stored) {
-            (Ok(shared), _) => Ok(Some(shared)),
+            (Ok(shared), _) => Ok(shared),
             (Err(StepRefusal::Found(Found::Busy)), Some(stored)) => {
                 Err(StopKind::busy(&self.name, time::after(stored.due, context.skew())))
             }
             (Err(StepRefusal::Found(Found::Completed)), Some(stored)) if stored.has_result_of(given) => {
-                Ok(None)
+                Ok(stored.clone())
             }
             (Err(_), Some(stored)) => {
                 let state = stored.state.as_str();

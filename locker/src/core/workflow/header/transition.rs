@@ -494,7 +494,7 @@ impl HeaderData {
     /// may come between its compensation and the end of the workflow. A workflow in quarantine
     /// stays there, unless it `awaits` this outcome: its reason still needs an operator.
     fn owe(&mut self, why: &str, awaits: bool, stamp: &Stamp) {
-        self.closed = self.closed_after.is_some();
+        self.closed = self.was_closed();
         if self.is_quarantined() && !awaits {
             self.attempt.clone_from(&stamp.attempt);
         } else if self.closed {
@@ -521,7 +521,7 @@ impl HeaderData {
                 self.reopen(self.state, WHY, stamp);
                 self.stands = true;
             }
-        } else if owed && self.closed_after.is_some() {
+        } else if owed && self.was_closed() {
             self.owe(WHY, false, stamp);
         } else if (is_waited_for || owed) && self.locked_by.is_none() && !self.is_quarantined() {
             self.due_now(stamp);
@@ -575,7 +575,7 @@ impl HeaderData {
     /// Ends the workflow. `owed`: a late event has a compensation, which a completer runs. Callers
     /// already receive the outcome.
     fn end(&mut self, state: State, owed: bool, stamp: &Stamp) {
-        self.closed = self.closed_after.is_some();
+        self.closed = self.was_closed();
         if owed {
             self.due_now(stamp);
             self.lost_in_all = 0;

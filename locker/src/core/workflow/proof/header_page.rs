@@ -294,7 +294,7 @@ fn state_of(header: &Header, now: DateTime<Utc>) -> &'static str {
         }
         (Stored::Compensating, Some(List::Quarantine), _) if header.closed => "closed, late effect",
         (Stored::Compensating, _, false) if header.closed && due => "closed, decided",
-        (Stored::Compensating, _, false) if header.closed_after.is_some() && due => "closed, retried",
+        (Stored::Compensating, _, false) if header.was_closed() && due => "closed, retried",
         (Stored::Running, Some(List::Quarantine), _) => "quarantined",
         (Stored::Running, _, true) if due => "overdue",
         (Stored::Running, _, true) => "driven",
