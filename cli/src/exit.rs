@@ -129,6 +129,16 @@ impl Exit {
     }
 
     pub(crate) fn code_of(result: Result<Self, Self>) -> ExitCode {
+        ExitCode::from(Self::print(result))
+    }
+
+    /// Ends the process at once, although a task or a thread of it may wait.
+    pub(crate) fn leave(result: Result<Self, Self>) -> ! {
+        std::process::exit(Self::print(result).into())
+    }
+
+    /// Prints the sentence, and returns the exit code.
+    fn print(result: Result<Self, Self>) -> u8 {
         let exit = result.unwrap_or_else(|exit| exit);
         match exit.message {
             Some(message)
@@ -143,7 +153,7 @@ impl Exit {
             }
             None => {}
         }
-        ExitCode::from(exit.code)
+        exit.code
     }
 }
 

@@ -37,9 +37,9 @@ What is stored:
   Standard output is a pipe, and so is standard error unless it is a terminal: `test -t 1`
   fails, and the order between the two is not kept. With --no-output the command has those
   of locker.
-  The outcome is stored when the command has ended. If a process that it left running has the
-  output open, the outcome is stored at most a second later, and the record states that output
-  may be missing. locker passes later output on until it is closed, or until a signal arrives.
+  The outcome is stored at most a second after the end of the command. If a process that it left
+  running has the output open, the record states that output may be missing. locker passes later
+  output on until it is closed, or until a signal arrives.
   Redirect the output of a process that keeps running.
 
 What a failure does:
@@ -153,11 +153,16 @@ impl Once {
             Err(error) => Err(Exit::say(Exit::FAILED, error.to_string())),
         };
         if let Some(rest) = rest {
-            output::say(format_args!(
-                "the command of {key} has ended, and a process that it left running has its output open: \
-                 the output is passed on until it is closed, or until a signal"
-            ));
-            rest.pass().await;
+            if rest.is_open {
+                output::say(format_args!(
+                    "the command of {key} has ended, and a process that it left running has its output open: \
+                     the output is passed on until it is closed, or until a signal"
+                ));
+            }
+            if !rest.has_passed().await {
+                // A write that waits for its reader would delay the end.
+                Exit::leave(exit);
+            }
         }
         exit
     }

@@ -76,6 +76,20 @@ fn a_signal_after_the_end_ends_the_waiting_and_changes_nothing() {
 
 #[test]
 #[cfg(target_os = "linux")]
+fn a_signal_ends_the_waiting_for_a_slow_reader() {
+    let place = place();
+    let script = "echo x > started; head -c 100000 /dev/zero; exit 3";
+    let mut process = start(&place, "slow", &[], script);
+    place.await_line("started");
+    until(|| place.show("slow")["state"] == "failed");
+    signal(&process, Signal::SIGTERM);
+    until(|| process.try_wait().expect("waited").is_some());
+    let ran = Ran::of(process.wait_with_output().expect("ended"));
+    assert!(ran.code == 3 && ran.said.contains("which is stored as its answer"), "{}", ran.said);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
 fn a_signal_reaches_what_the_command_started() {
     let place = place();
     let script = "sleep 300 & echo $! > grandchild; wait";

@@ -42,6 +42,31 @@ fn an_outcome_is_stored_while_a_process_that_was_left_running_has_the_output() {
 }
 
 #[test]
+fn output_is_stored_whole_without_a_reader() {
+    let place = place();
+    let script = "echo x > started; for n in $(seq 20); do echo $n; sleep 0.02; done; exit 3";
+    let call = ["once", "slow", "--expect", "1s", "--", "sh", "-c", script];
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    // More than the pipe holds, so that no output of the command has room.
+    let mut other = writer.try_clone().expect("a writer");
+    let fills = std::thread::spawn(move || std::io::Write::write_all(&mut other, &[b'-'; 1 << 21]));
+    let process = place.command(&call).stdout(writer).stderr(Stdio::piped()).spawn().expect("started");
+    place.await_line("started");
+    until(|| place.show("slow")["state"] == "failed");
+    let lines = (1..=20).map(|n| format!("{n}\n")).collect::<String>();
+    let replayed = place.run(&call);
+    assert_eq!((replayed.code, replayed.text()), (3, &*lines), "{}", replayed.said);
+    let mut passed = String::new();
+    std::io::Read::read_to_string(&mut reader, &mut passed).expect("text");
+    fills.join().expect("ended").expect("written");
+    let ran = Ran::of(process.wait_with_output().expect("ended"));
+    assert_eq!((ran.code, passed.replace('-', "")), (3, lines), "{}", ran.said);
+    for said in [&ran.said, &replayed.said] {
+        assert!(!said.contains("open") && !said.contains("are kept"), "{said}");
+    }
+}
+
+#[test]
 fn a_locker_that_is_killed_while_it_passes_output_on_loses_no_outcome() {
     let place = place();
     let mut process = start(&place, "left", &[]);

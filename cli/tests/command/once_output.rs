@@ -3,7 +3,7 @@
 
 use std::process::Stdio;
 
-use locker_tests::command::Ran;
+use locker_tests::command::{Ran, until};
 
 use crate::place;
 
@@ -33,6 +33,36 @@ fn output_beyond_the_limit_is_cut_and_replayed_with_the_same_exit_status() {
         assert_eq!(place.show(key)["state"], state);
     }
     assert_eq!(place.lines("effects"), 3);
+}
+
+#[test]
+fn text_without_the_end_of_a_line_is_passed_on_at_once() {
+    let place = place();
+    // A question without an answer ends after a minute.
+    let script = "for name in one two; do printf \"$name? \"; for n in $(seq 600); do \
+                  test -f $name && continue 2; sleep 0.1; done; exit 1; done";
+    let mut process = place
+        .command(&["once", "asks", "--", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut stdout = process.stdout.take().expect("a pipe");
+    let read = std::sync::Arc::<std::sync::Mutex<Vec<u8>>>::default();
+    let asked = read.clone();
+    let reader = std::thread::spawn(move || {
+        let mut bytes = [0; 5];
+        while let Ok(()) = std::io::Read::read_exact(&mut stdout, &mut bytes) {
+            asked.lock().expect("the text").extend(bytes);
+        }
+    });
+    for (name, text) in [("one", "one? "), ("two", "one? two? ")] {
+        until(|| *read.lock().expect("the text") == text.as_bytes() || reader.is_finished());
+        assert!(!reader.is_finished(), "{name} was not asked in time");
+        std::fs::write(place.path(name), "").expect("written");
+    }
+    assert!(process.wait().expect("ended").success());
+    reader.join().expect("read");
 }
 
 #[test]

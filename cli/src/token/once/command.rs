@@ -5,17 +5,18 @@ use std::io::IsTerminal as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::pin::Pin;
 use std::process::{ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tokio::process::Child;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::answer::Answer;
 use super::failure::{Failed, OnFailure, class_of, code};
-use super::pass::{End, Length, Start, locked, pass};
+use super::pass::{End, Length, Pipe, Start, locked, pass};
 use super::shim::{self, Waiting};
 use super::stops::{Stops, Terminal, listen_for_ends};
 use crate::output;
@@ -23,8 +24,9 @@ use crate::output;
 /// How much of standard error is kept.
 const STDERR: usize = 2048;
 
-/// The time for the last output when the command has ended. A process that the command left running
-/// can keep the output open for ever, and a crash loses an outcome that is not stored.
+/// How long the last output is awaited when the command has ended. A process that the command left
+/// running can keep the output open for ever, and a reader can be slow. A crash loses an outcome
+/// that is not stored.
 const GRACE: Duration = Duration::from_secs(1);
 
 /// The part of the output that is kept.
@@ -68,7 +70,7 @@ impl Prepared {
     }
 
     /// Runs the command to its end. Its output is passed on while it runs, and kept. `passed`
-    /// receives the length of the output, and the output that is still open.
+    /// receives the length of the output, and the rest that is not passed on yet.
     pub(super) async fn run(
         self,
         program: &std::ffi::OsStr,
@@ -86,19 +88,27 @@ impl Prepared {
             }
         };
         let start = Start::of(if let Kept::AtMost(most) = kept { most } else { 0 });
-        let (stdout, stderr) = (Arc::new(Mutex::new(start)), Arc::new(Mutex::new(End::of(STDERR))));
+        let (stdout, stderr) = (Arc::new(Pipe::of(start)), Arc::new(Pipe::of(End::of(STDERR))));
+        let (runs, has_ended) = watch::channel(());
         let mut passing = {
             let (from, errors) = (running.child.stdout.take(), running.child.stderr.take());
             let (stdout, stderr) = (Arc::clone(&stdout), Arc::clone(&stderr));
             Box::pin(async move {
-                let stdout = pass(from, tokio::io::stdout(), &stdout);
-                tokio::join!(stdout, pass(errors, tokio::io::stderr(), &stderr));
+                let stdout = pass(from, tokio::io::stdout(), &stdout, has_ended.clone());
+                tokio::join!(stdout, pass(errors, tokio::io::stderr(), &stderr, has_ended));
             })
         };
-        let ended = running.follow(passing.as_mut(), &mut stops, &terminal).await;
+        let ended = running.follow(passing.as_mut(), runs, &mut stops, &terminal).await;
         let (bytes, length) = locked(&stdout).take();
-        let stderr = locked(&stderr).text();
-        let rest = (ended.output == Output::Open).then(|| Rest { passing: tokio::spawn(passing), stops });
+        let is_abandoned = ended.output == Output::Abandoned;
+        let is_open = !is_abandoned && (length.is_open || locked(&stderr).is_open);
+        let stderr = locked(&stderr).kept.text();
+        let rest = (ended.output != Output::Passed).then(|| Rest {
+            is_open,
+            is_abandoned,
+            passing: tokio::spawn(passing),
+            stops,
+        });
         passed.set(Passed { length, rest });
         let status = match ended.status {
             Ok(status) => status,
@@ -121,23 +131,29 @@ impl Prepared {
 pub(super) struct Passed {
     /// The length of standard output.
     pub(super) length: Length,
-    /// The output that is still open, because the command left a process running.
+    /// The output that is not passed on yet.
     pub(super) rest: Option<Rest>,
 }
 
-/// Output that is passed on after the command has ended.
+/// Output that is not passed on when the outcome is stored.
 pub(super) struct Rest {
+    /// Whether a process that the command left running has it open. Otherwise its reader is slow.
+    pub(super) is_open: bool,
+    /// Whether a signal has ended the waiting for it.
+    is_abandoned: bool,
     passing: JoinHandle<()>,
     stops: Stops,
 }
 
 impl Rest {
-    /// Passes the output on until its last writer has closed it, or until a signal arrives.
-    pub(super) async fn pass(mut self) {
+    /// Passes the output on until its last writer has closed it and its reader has read it. Returns
+    /// false if a signal arrives before.
+    pub(super) async fn has_passed(mut self) -> bool {
         tokio::select! {
             biased;
-            _ = &mut self.passing => {}
-            _ = self.stops.next() => {}
+            _ = &mut self.passing, if !self.is_abandoned => true,
+            _ = self.stops.next(), if !self.is_abandoned => false,
+            else => false,
         }
     }
 }
@@ -159,10 +175,10 @@ struct Ended {
 /// The output of a command that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Output {
-    /// Its last writer has closed it.
-    Closed,
-    /// A process that the command left running has it open.
-    Open,
+    /// Its last writer has closed it, and all of it was passed on.
+    Passed,
+    /// A process that the command left running has it open, or its reader is slow.
+    Late,
     /// A signal ended the waiting for it.
     Abandoned,
 }
@@ -174,6 +190,7 @@ impl Running {
     async fn follow(
         &mut self,
         mut passing: Pin<&mut impl Future>,
+        runs: watch::Sender<()>,
         stops: &mut Stops,
         terminal: &Terminal,
     ) -> Ended {
@@ -192,7 +209,8 @@ impl Running {
                 _ = &mut passing, if !has_passed => has_passed = true,
             }
         };
-        let output = if has_passed { Output::Closed } else { settle(passing, stops.next()).await };
+        drop(runs);
+        let output = if has_passed { Output::Passed } else { settle(passing, stops.next()).await };
         let interrupted = interrupted || status.as_ref().is_ok_and(|status| status.signal().is_some());
         Ended { status, interrupted, output }
     }
@@ -206,15 +224,16 @@ impl Running {
     }
 }
 
-/// Waits until the output of a command that has ended is closed, for the time of [`GRACE`] at most.
+/// Waits until the output of a command that has ended is passed on, for the time of [`GRACE`] at
+/// most.
 async fn settle(passing: impl Future, stop: impl Future) -> Output {
-    // Output that has arrived is passed on before the time is checked, even on a slow machine: the
+    // Output that has arrived is read before the time is checked, even on a slow machine: the
     // runtime polls for output before it checks the time.
     tokio::select! {
         biased;
-        _ = passing => Output::Closed,
+        _ = passing => Output::Passed,
         _ = stop => Output::Abandoned,
-        () = tokio::time::sleep(GRACE) => Output::Open,
+        () = tokio::time::sleep(GRACE) => Output::Late,
     }
 }
 
@@ -231,15 +250,15 @@ mod tests {
     async fn an_outcome_waits_a_second_for_output_and_no_longer() {
         let began = Instant::now();
         let soon = || sleep(Duration::from_millis(300));
-        assert_eq!(settle(async {}, pending::<()>()).await, Output::Closed);
+        assert_eq!(settle(async {}, pending::<()>()).await, Output::Passed);
         assert_eq!(began.elapsed(), Duration::ZERO);
-        assert_eq!(settle(soon(), pending::<()>()).await, Output::Closed);
+        assert_eq!(settle(soon(), pending::<()>()).await, Output::Passed);
         assert_eq!(settle(pending::<()>(), soon()).await, Output::Abandoned);
         assert_eq!(began.elapsed().as_millis(), 600);
-        assert_eq!(settle(pending::<()>(), pending::<()>()).await, Output::Open);
+        assert_eq!(settle(pending::<()>(), pending::<()>()).await, Output::Late);
         assert_eq!(began.elapsed().as_millis(), 1600);
         // Output that has arrived when the time is over is passed.
-        assert_eq!(settle(sleep(GRACE), pending::<()>()).await, Output::Closed);
+        assert_eq!(settle(sleep(GRACE), pending::<()>()).await, Output::Passed);
     }
 
     #[tokio::test]

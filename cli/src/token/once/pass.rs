@@ -4,16 +4,32 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::sync::watch;
 
 /// As much as a pipe of Linux holds.
 const CHUNK: usize = 64 * 1024;
 
+/// The most output that is read ahead of a slow reader when the command has ended. A pipe holds
+/// less, so all that the command wrote is kept.
+const AHEAD: usize = 2 * 1024 * 1024;
+
 /// Keeps a part of the output that passes.
 pub(super) trait Keep {
     fn keep(&mut self, bytes: &[u8]);
+}
 
-    /// The last writer has closed it.
-    fn close(&mut self) {}
+/// A pipe from a command.
+#[derive(Debug)]
+pub(super) struct Pipe<K> {
+    pub(super) kept: K,
+    /// Whether a writer has it open, so that more may come.
+    pub(super) is_open: bool,
+}
+
+impl<K> Pipe<K> {
+    pub(super) const fn of(kept: K) -> Mutex<Self> {
+        Mutex::new(Self { kept, is_open: true })
+    }
 }
 
 /// How much passed, and whether more may come.
@@ -23,23 +39,17 @@ pub(super) struct Length {
     pub(super) is_open: bool,
 }
 
-/// The start of the output, and its length.
+/// The start of the output, and how many bytes passed.
 #[derive(Debug)]
 pub(super) struct Start {
     bytes: Vec<u8>,
-    length: Length,
+    total: u64,
     most: usize,
 }
 
 impl Start {
     pub(super) const fn of(most: usize) -> Self {
-        Self { bytes: Vec::new(), length: Length { total: 0, is_open: true }, most }
-    }
-
-    /// Returns the bytes that were kept so far. Later bytes are only counted.
-    pub(super) fn take(&mut self) -> (Vec<u8>, Length) {
-        self.most = 0;
-        (std::mem::take(&mut self.bytes), self.length)
+        Self { bytes: Vec::new(), total: 0, most }
     }
 }
 
@@ -47,11 +57,16 @@ impl Keep for Start {
     fn keep(&mut self, bytes: &[u8]) {
         let room = self.most - self.bytes.len();
         self.bytes.extend_from_slice(&bytes[..bytes.len().min(room)]);
-        self.length.total += bytes.len() as u64;
+        self.total += bytes.len() as u64;
     }
+}
 
-    fn close(&mut self) {
-        self.length.is_open = false;
+impl Pipe<Start> {
+    /// Returns the bytes that were kept so far. Later bytes are only counted.
+    pub(super) fn take(&mut self) -> (Vec<u8>, Length) {
+        self.kept.most = 0;
+        let length = Length { total: self.kept.total, is_open: self.is_open };
+        (std::mem::take(&mut self.kept.bytes), length)
     }
 }
 
@@ -93,21 +108,56 @@ impl Keep for End {
 }
 
 /// Passes everything on until the last writer is done, even if the reader has gone away.
+///
+/// While the command runs, a slow reader slows it down, as without this process. The sender of
+/// `ended` is dropped when the command has ended.
 pub(super) async fn pass(
-    from: Option<impl AsyncRead + Unpin>,
+    mut from: Option<impl AsyncRead + Unpin>,
     mut to: impl AsyncWrite + Unpin,
-    kept: &Mutex<impl Keep>,
+    pipe: &Mutex<Pipe<impl Keep>>,
+    mut ended: watch::Receiver<()>,
 ) {
-    if let Some(mut from) = from {
-        let mut chunk = vec![0; CHUNK];
-        while let Ok(read @ 1..) = from.read(&mut chunk).await {
-            locked(kept).keep(&chunk[..read]);
-            if to.write_all(&chunk[..read]).await.is_ok() {
-                let _ = to.flush().await;
+    let mut chunk = vec![0; CHUNK];
+    let (mut waiting, mut most, mut is_flushed) = (VecDeque::new(), 1, true);
+    loop {
+        locked(pipe).is_open = from.is_some();
+        if from.is_none() && waiting.is_empty() && is_flushed {
+            break;
+        }
+        tokio::select! {
+            biased;
+            _ = ended.changed(), if most < AHEAD => most = AHEAD,
+            read = read(&mut from, &mut chunk), if from.is_some() && waiting.len() < most => {
+                locked(pipe).kept.keep(&chunk[..read]);
+                waiting.extend(&chunk[..read]);
+            }
+            written = write(&mut to, waiting.as_slices().0), if !waiting.is_empty() || !is_flushed => {
+                is_flushed = waiting.is_empty();
+                waiting.drain(..written);
             }
         }
     }
-    locked(kept).close();
+}
+
+/// Writes a part, and returns its length. Without bytes, it flushes: a prompt does not end with a
+/// line.
+async fn write(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> usize {
+    if bytes.is_empty() {
+        let _ = to.flush().await;
+        return 0;
+    }
+    // A reader that has gone away needs nothing more.
+    to.write(bytes).await.ok().filter(|written| *written > 0).unwrap_or(bytes.len())
+}
+
+/// Reads the next part. At the end, it returns 0 and `from` is empty.
+async fn read(from: &mut Option<impl AsyncRead + Unpin>, chunk: &mut [u8]) -> usize {
+    let Some(open) = from else { return 0 };
+    let read = open.read(chunk).await.unwrap_or(0);
+    if read == 0 {
+        *from = None;
+    }
+    read
 }
 
 pub(super) fn locked<T>(kept: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -116,20 +166,55 @@ pub(super) fn locked<T>(kept: &Mutex<T>) -> MutexGuard<'_, T> {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::Pin;
+
     use super::*;
 
     #[test]
     fn the_start_and_the_end_have_a_limit() {
-        let (mut start, mut end) = (Start::of(5), End::of(5));
+        let mut start = Pipe { kept: Start::of(5), is_open: true };
+        let mut end = End::of(5);
         for bytes in ["ab", "", "cdefghij", "k"] {
-            start.keep(bytes.as_bytes());
+            start.kept.keep(bytes.as_bytes());
             end.keep(bytes.as_bytes());
         }
         assert_eq!(end.text(), "ghijk");
         assert_eq!(start.take(), (b"abcde".to_vec(), Length { total: 11, is_open: true }));
-        start.keep(b"later");
-        start.close();
+        start.kept.keep(b"later");
+        start.is_open = false;
         assert_eq!(start.take(), (Vec::new(), Length { total: 16, is_open: false }));
+    }
+
+    /// Nobody reads what is passed on.
+    #[tokio::test]
+    async fn all_that_a_command_wrote_is_kept_when_it_has_ended() {
+        let (mut command, from) = tokio::io::duplex(CHUNK);
+        let (to, mut reader) = tokio::io::duplex(10);
+        let pipe = Pipe::of(Start::of(3 * CHUNK));
+        let (runs, ended) = watch::channel(());
+        let writes = async {
+            let written = command.write(&vec![7; 2 * CHUNK]).await.unwrap();
+            let more = command.write(&vec![7; 2 * CHUNK]).await.unwrap();
+            let full = std::future::poll_fn(|context| {
+                let polled = Pin::new(&mut command).poll_write(context, &[7]);
+                std::task::Poll::Ready(polled.is_pending())
+            });
+            assert!(full.await, "a command that runs waits for its reader");
+            drop((command, runs));
+            written + more
+        };
+        let reads = async {
+            while locked(&pipe).is_open {
+                tokio::task::yield_now().await;
+            }
+            let length = locked(&pipe).take().1;
+            let mut passed = Vec::new();
+            reader.read_to_end(&mut passed).await.unwrap();
+            (length, passed.len())
+        };
+        let ((), written, (length, passed)) = tokio::join!(pass(Some(from), to, &pipe, ended), writes, reads);
+        assert_eq!((length, passed), (Length { total: written as u64, is_open: false }, written));
+        assert_eq!(written, 2 * CHUNK);
     }
 
     #[test]
