@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase")]
 pub enum Class {
     /// Nothing happened, and the work may be tried again: the token is released. After a takeover,
-    /// this class proves nothing about the former attempt: the token is given back, in doubt.
+    /// this class proves nothing about the former attempt: the token is given back, in doubt. The
+    /// next caller that takes over does the work at once.
     Transient,
     /// The failure is the answer: it is stored, and every later caller gets it. After a takeover
     /// without a probe, the token is held, since the attempt before may have done the work.

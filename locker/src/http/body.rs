@@ -39,9 +39,9 @@ impl Body {
         Self { first: bytes, rest: None, trailers: None }
     }
 
-    /// The frames of a stream, as another task passes them on.
-    pub(super) fn relayed(frames: mpsc::Receiver<Result<Frame<Bytes>, BoxError>>) -> Self {
-        Self::unread(Relayed(frames))
+    /// The frames of a body, as another task passes them on. `size` is the size hint of the body.
+    pub(super) fn relayed(frames: mpsc::Receiver<Result<Frame<Bytes>, BoxError>>, size: SizeHint) -> Self {
+        Self::unread(Relayed { frames, passed: 0, size })
     }
 }
 
@@ -81,7 +81,11 @@ impl HttpBody for Body {
     }
 }
 
-struct Relayed(mpsc::Receiver<Result<Frame<Bytes>, BoxError>>);
+struct Relayed {
+    frames: mpsc::Receiver<Result<Frame<Bytes>, BoxError>>,
+    passed: u64,
+    size: SizeHint,
+}
 
 impl HttpBody for Relayed {
     type Data = Bytes;
@@ -91,7 +95,20 @@ impl HttpBody for Relayed {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        self.0.poll_recv(context)
+        let polled = self.frames.poll_recv(context);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            self.passed += frame.data_ref().map_or(0, |bytes| bytes.len() as u64);
+        }
+        polled
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let mut left = SizeHint::new();
+        left.set_lower(self.size.lower().saturating_sub(self.passed));
+        if let Some(upper) = self.size.upper() {
+            left.set_upper(upper.saturating_sub(self.passed));
+        }
+        left
     }
 }
 

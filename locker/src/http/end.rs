@@ -1,6 +1,7 @@
 //! The end of a lock, by the response of the handler.
 
 use chrono::{DateTime, Utc};
+use http::header::CONTENT_LENGTH;
 use http::{Response, StatusCode, response};
 
 use super::admit::reported;
@@ -19,14 +20,21 @@ pub(super) struct Worked {
     pub(super) content: Content,
 }
 
+/// Why a response that is passed on is not stored.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Unstored {
+    Stream,
+    /// It has more bytes than may be read into memory.
+    TooLarge,
+}
+
 /// The result of reading the body of a response.
 pub(super) enum Content {
     /// It was not read, because nothing of it is stored.
     Unread(Body),
     Whole(Whole),
-    TooLarge(Body),
-    /// It is passed on while the handler sends it.
-    Stream(Body),
+    /// It is passed on while the handler sends it, and is not stored.
+    Stream(Body, Unstored),
     Broken(BoxError),
 }
 
@@ -58,16 +66,18 @@ impl IdempotencyLayer {
         let decided = self.decided(Ok(&parts), unrouted && body.is_end_stream());
         let content = match decided.disposition {
             Disposition::Release | Disposition::InDoubt => Content::Unread(Body::unread(body)),
-            Disposition::Stream => Content::Stream(Body::unread(body)),
-            _ if self.settings.is_stream(&parts.headers) => Content::Stream(Body::unread(body)),
+            Disposition::Stream => Content::Stream(Body::unread(body), Unstored::Stream),
+            _ if self.settings.is_stream(&parts.headers) => {
+                Content::Stream(Body::unread(body), Unstored::Stream)
+            }
             Disposition::Store | Disposition::Hold => {
                 let within = deadline.map(|deadline| self.locker.session().left_for_work(deadline));
                 let (limit, expected) = (self.settings.max_response_bytes, self.settings.expect_within);
                 match read(body, limit, Some(within.unwrap_or(expected))).await {
                     Read::Whole(whole) => Content::Whole(whole),
-                    Read::TooLarge(body) => Content::TooLarge(body),
+                    Read::TooLarge(body) => Content::Stream(body, Unstored::TooLarge),
                     // The caller does not wait any longer, and the handler continues.
-                    Read::Late(body) if within.is_none() => Content::Stream(body),
+                    Read::Late(body) if within.is_none() => Content::Stream(body, Unstored::Stream),
                     Read::Late(_) => Content::Broken("the deadline passed before it ended".into()),
                     Read::Broken(error) => Content::Broken(error),
                 }
@@ -96,13 +106,10 @@ impl IdempotencyLayer {
                 }
                 Response::from_parts(parts, whole.into())
             }
-            Content::Stream(body) if matches!(ending, Ending::Store | Ending::Hold) => {
-                let body = self.pass_on(lock, (status, decided, ending), body, deadline);
-                Response::from_parts(parts, body)
-            }
-            Content::TooLarge(body) => {
-                let limit = self.settings.max_response_bytes;
-                self.too_large(lock, decided, status, format!("the limit is {limit} bytes")).await;
+            Content::Stream(body, why) if matches!(ending, Ending::Store | Ending::Hold) => {
+                let declared = parts.headers.get(CONTENT_LENGTH);
+                let declared = declared.and_then(|bytes| bytes.to_str().ok()?.parse().ok());
+                let body = self.pass_on(lock, (status, decided, why), (body, declared), deadline);
                 Response::from_parts(parts, body)
             }
             Content::Broken(error) => {
@@ -110,9 +117,23 @@ impl IdempotencyLayer {
                 let listed = self.cut_off(lock, decided, &error).await == Ending::InDoubt;
                 reported(&Problem::InDoubt { resumable, listed })
             }
-            Content::Unread(body) | Content::Stream(body) => {
+            Content::Unread(body) | Content::Stream(body, _) => {
                 self.end_unstored(lock, ending, answered(status)).await;
                 Response::from_parts(parts, body)
+            }
+        }
+    }
+
+    /// End the lock of a response that was passed on completely.
+    pub(super) async fn passed_on(&self, lock: Lock, decided: Decided, status: StatusCode, why: Unstored) {
+        match why {
+            Unstored::Stream => {
+                let ending = self.ending(&lock, decided, Some(status));
+                self.mark(lock, ending, &Problem::NotKept(status)).await;
+            }
+            Unstored::TooLarge => {
+                let limit = self.settings.max_response_bytes;
+                self.too_large(lock, decided, status, format!("the limit is {limit} bytes")).await;
             }
         }
     }
@@ -204,7 +225,7 @@ impl IdempotencyLayer {
     }
 
     /// Store a problem that later requests get instead of the response.
-    pub(super) async fn mark(&self, lock: Lock, ending: Ending, problem: &Problem) {
+    async fn mark(&self, lock: Lock, ending: Ending, problem: &Problem) {
         let attempt = lock.attempt();
         let marker = StoredResponse::of_problem(problem);
         let ended = match ending {

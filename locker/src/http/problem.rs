@@ -42,7 +42,7 @@ use crate::error::Error;
 /// `is_transient` is true if a retry with the same key helps without an operator. A request that is
 /// overdue or in doubt is transient only if a later request with the key takes it over
 /// ([`HttpSettings::resumable`](super::HttpSettings::resumable)). A request that failed for now is
-/// transient only if its token was released. The URIs are stable.
+/// transient only if its token was released or given back. The URIs are stable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Problem {
@@ -109,7 +109,7 @@ pub enum Problem {
     FingerprintUnreadable,
     /// The work of this request failed, and may succeed later.
     NotNow {
-        /// Whether its token was released, so that a retry does the work.
+        /// Whether a retry does the work: its token was released, or after a takeover given back.
         released: bool,
     },
     /// The table of tokens cannot be reached now.

@@ -31,9 +31,11 @@ pub struct HttpSettings {
     /// The largest response body, in bytes, that is read into memory to be stored. Default: 4 MiB.
     ///
     /// DynamoDB limits the *stored* response to 400 KB after compression. A response beyond either
-    /// limit is passed on to its caller; its token is held, and later requests get
+    /// limit is passed on to its caller. Its token is held once it is whole, and later requests get
     /// [`Problem::ResponseTooLarge`](super::Problem::ResponseTooLarge). A
     /// [resumable](Self::resumable) handler runs again instead.
+    ///
+    /// A response beyond the limit of this setting is passed on like a [stream](Self::streams).
     pub max_response_bytes: usize,
     /// The content types of responses that are streams: passed on while the handler sends them, and
     /// not stored. See [`Disposition::Stream`](super::Disposition::Stream). Default:

@@ -38,7 +38,7 @@ pub struct Answer<T> {
 #[derive(Debug)]
 pub enum Origin {
     /// The work ended in this call, and the token was ended accordingly: the answer or the failure
-    /// is stored, or the token was released or left in doubt.
+    /// is stored, or the token was released, given back or left in doubt.
     Fresh,
     /// The work ended before this call; this is its stored answer or failure.
     Replayed(Box<Record>),
