@@ -63,10 +63,13 @@ struct Head {
     status: u16,
     of: &'static str,
     says: Option<Disposition>,
+    /// The length that the body declares.
     bytes: Option<u64>,
+    /// The length in the header.
+    length: Option<u64>,
 }
 
-const EVENTS: Head = Head { status: 200, of: "text/event-stream", says: None, bytes: None };
+const EVENTS: Head = Head { status: 200, of: "text/event-stream", says: None, bytes: None, length: None };
 
 impl Rig {
     async fn with(head: Head, change: impl FnOnce(&mut HttpSettings)) -> Self {
@@ -85,6 +88,9 @@ impl Rig {
             let mut response = Response::new(Body::new(Sent(frames, head.bytes)));
             *response.status_mut() = StatusCode::from_u16(head.status).expect("a status");
             response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(head.of));
+            if let Some(bytes) = head.length {
+                response.headers_mut().insert(header::CONTENT_LENGTH, bytes.into());
+            }
             if let Some(says) = head.says {
                 response.extensions_mut().insert(says);
             }
@@ -158,9 +164,9 @@ async fn stream_reaches_its_caller_at_once_and_completes_its_token() {
 
 #[tokio::test]
 async fn handler_or_setting_names_other_streams() {
-    let said = Head { status: 201, of: "text/plain", says: Some(Disposition::Stream), bytes: None };
-    let listed = Head { status: 201, of: "application/x-ndjson; charset=utf-8", says: None, bytes: None };
-    let grpc = Head { status: 201, of: "application/grpc+proto", says: None, bytes: None };
+    let said = Head { status: 201, of: "text/plain", says: Some(Disposition::Stream), ..EVENTS };
+    let listed = Head { status: 201, of: "application/x-ndjson; charset=utf-8", ..EVENTS };
+    let grpc = Head { status: 201, of: "application/grpc+proto", ..EVENTS };
     for head in [said, listed, grpc] {
         let rig = Rig::with(head, |settings| settings.streams.push("application/x-ndjson".to_owned())).await;
         for door in &rig.doors {
@@ -332,14 +338,15 @@ async fn response_of_a_declared_length_reaches_its_caller_once_its_token_has_end
     for (head, state) in [
         (Head { of: "application/json", bytes: Some(9), ..EVENTS }, TokenState::Held),
         (Head { bytes: Some(9), ..EVENTS }, TokenState::Completed),
+        (Head { length: Some(9), ..EVENTS }, TokenState::Completed),
     ] {
         let rig = Rig::with(head, |settings| settings.max_response_bytes = 8).await;
         for door in &rig.doors {
             let mut body = door.ask(door.posted(), "").await.into_body();
-            assert_eq!(body.size_hint().exact(), Some(9), "{}", door.name);
+            assert_eq!(body.size_hint().exact(), head.bytes, "{}", door.name);
             rig.sends(Next::Data("12345"));
             assert_eq!(frame(&mut body).await.expect("a part"), "12345", "{}", door.name);
-            assert_eq!(body.size_hint().exact(), Some(4), "{}", door.name);
+            assert_eq!(body.size_hint().exact(), head.bytes.map(|bytes| bytes - 5), "{}", door.name);
             rig.sends(Next::Data("6789"));
             let early = tokio::time::timeout(EXPECTED, frame(&mut body)).await;
             assert!(early.is_err(), "{}: {early:?}", door.name);
