@@ -149,11 +149,13 @@ impl Rest {
     /// Passes the output on until its last writer has closed it and its reader has read it. Returns
     /// false if a signal arrives before.
     pub(super) async fn has_passed(mut self) -> bool {
+        if self.is_abandoned {
+            return false;
+        }
         tokio::select! {
             biased;
-            _ = &mut self.passing, if !self.is_abandoned => true,
-            _ = self.stops.next(), if !self.is_abandoned => false,
-            else => false,
+            _ = &mut self.passing => true,
+            _ = self.stops.next() => false,
         }
     }
 }
