@@ -335,6 +335,54 @@ async fn step_recorded_after_a_close_waits_for_its_repair() {
     assert_eq!(state_and_list(&desk).await, (State::Cancelled, Some(List::Finished)));
 }
 
+/// The operator may have refunded the charge as well.
+#[tokio::test]
+async fn refund_that_happened_after_a_close_waits_for_an_operator() {
+    for (outcome, needs_operator) in [(Compensated::Done, true), (Compensated::Nothing, false)] {
+        let (desk, code) = (Desk::new().await, RefundInDoubt);
+        let (workflows, _) = desk.machine();
+        drop(workflows.start(&code, "o/1", &()).run().await.unwrap());
+        desk.settle(&code).await;
+        assert_eq!(workflows.close(&desk.view("o/1").await, &ada()).await.unwrap(), Intervened::Done);
+        let report =
+            async || workflows.report("o/1", "compensation:charge").completed(&outcome).await.unwrap();
+        assert_eq!(report().await, Reported::Recorded);
+        if needs_operator {
+            let view = desk.view("o/1").await;
+            assert_eq!((view.state(), view.listed()), (State::Compensating, Some(List::Quarantine)));
+            let reason = view.reason().unwrap_or_default().to_owned();
+            assert!(
+                reason.starts_with("a compensation in doubt happened, and an operator has closed"),
+                "{reason}"
+            );
+            assert_eq!(workflows.close(&view, &ada()).await.unwrap(), Intervened::Done);
+        }
+        assert_eq!(report().await, Reported::Known);
+        desk.settle(&code).await;
+        assert_eq!(state_and_list(&desk).await, (State::Failed, Some(List::Finished)), "{outcome:?}");
+    }
+}
+
+/// A charge whose refund is in doubt.
+#[derive(Clone)]
+struct RefundInDoubt;
+
+impl Workflow for RefundInDoubt {
+    const NAME: &'static str = "refund-in-doubt";
+    type Input = ();
+    type Output = ();
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
+        let charge = flow.once("charge").compensate(&"refund");
+        charge.run(async |_| Ok::<_, Failure>(())).await?;
+        flow.once("seat").run(async |_| Err::<(), _>(Failure::permanent("sold out".to_owned()))).await
+    }
+
+    async fn compensate(&self, _: &Flow, _: Compensation) -> Result<Compensated, Failure> {
+        Err(Failure::in_doubt("no reply".to_owned()))
+    }
+}
+
 /// An application that cancels by key has not read the records.
 #[tokio::test]
 async fn closed_workflow_is_not_cancelled_by_its_key() {

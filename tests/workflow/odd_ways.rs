@@ -13,6 +13,7 @@ use locker_tests::{DAY, ada};
 use tokio::sync::Semaphore;
 
 use crate::bench::{Books, Desk, LATER};
+use crate::interleavings::{Script, input};
 use crate::reported::{Order, Reply, report};
 
 const YEAR: Duration = Duration::from_secs(366 * 24 * 3600);
@@ -144,6 +145,114 @@ async fn outcome_after_a_skip_in_doubt_is_not_lost() {
         "nobody has ever heard of ch-1: {:?}",
         desk.view("o/1").await.steps()
     );
+}
+
+/// The compensation found nothing, and then the operator finds the charge.
+#[tokio::test]
+async fn charge_that_happened_after_a_skip_in_doubt_is_refunded() {
+    for key in [None, Some("card/1")] {
+        let desk = Desk::new().await;
+        let code = order(key, &[Reply::Silent]);
+        code.run_to_quarantine(&desk, "o/1").await;
+        let workflows = desk.machine().0;
+        assert_eq!(workflows.cancel("o/1", 1, &ada()).await.unwrap(), Intervened::Done);
+        let skipped = workflows.skip_step(&desk.view("o/1").await, "charge", &ada()).await.unwrap();
+        assert_eq!(skipped, Intervened::Done);
+        let seen = desk.view("o/1").await;
+        let resolved = workflows.resolve_step(&seen, "charge", &"ch-1".into(), &ada()).await.unwrap();
+        assert_eq!(resolved, Intervened::Done, "{key:?}");
+        desk.settle(&code).await;
+        let provider_key = key.unwrap_or("o/1 charge");
+        assert_eq!(refunds(&code.books), [format!("refund \"ch-1\" of {provider_key}")]);
+        assert_eq!(desk.view("o/1").await.state(), State::Cancelled);
+    }
+}
+
+/// The workflow that started the charge was closed, and compensates nothing more.
+#[tokio::test]
+async fn held_step_that_is_resolved_for_another_workflow_is_compensated() {
+    let desk = Desk::new().await;
+    let code = Script::new(|flow, _| async move {
+        let charge = flow.once("charge").key("card/1").compensate(&"refund");
+        let odd = async |_| Err::<String, _>(Failure::needs_operator("the reply made no sense".to_owned()));
+        charge.run(odd).await
+    });
+    let workflows = desk.machine().0;
+    let quarantined = async |key| {
+        let outcome = workflows.start(&code, key, &input()).run().await.unwrap();
+        assert!(matches!(outcome, Outcome::Quarantined(_)), "{outcome:?}");
+        desk.bench.clock.advance(LATER);
+        desk.view(key).await
+    };
+    let seen = quarantined("o/1").await;
+    assert_eq!(workflows.close(&seen, &ada()).await.unwrap(), Intervened::Done);
+    let seen = quarantined("o/2").await;
+    let resolved = workflows.resolve_step(&seen, "charge", &"ch-1".into(), &ada()).await.unwrap();
+    assert_eq!(resolved, Intervened::Done);
+    assert_eq!(workflows.cancel("o/2", 1, &ada()).await.unwrap(), Intervened::Done);
+    desk.settle(&code).await;
+    assert_eq!(code.books.entries(), ["undo charge"]);
+}
+
+/// Charges a card that workflows share. Only `o/1` declares a refund.
+#[derive(Clone)]
+struct OneRefund(Order);
+
+impl Workflow for OneRefund {
+    const NAME: &'static str = "one-refund";
+    type Input = ();
+    type Output = String;
+
+    async fn run(&self, flow: &Flow, (): ()) -> Result<String, Stop> {
+        let charge = flow.once("charge").key("card/1").retry(RetryPolicy::never());
+        let charge = if flow.key().as_str() == "o/1" { charge.compensate(&"refund") } else { charge };
+        charge
+            .run(|_| async {
+                let call = self.0.calls.fetch_add(1, Ordering::SeqCst);
+                match self.0.replies.get(call) {
+                    Some(Reply::Paid) => Ok(format!("paid {call}")),
+                    _ => Err(Failure::in_doubt("no reply".to_owned())),
+                }
+            })
+            .await
+    }
+
+    async fn compensate(&self, flow: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
+        Workflow::compensate(&self.0, flow, compensation).await
+    }
+}
+
+/// The workflow `o/1` may have made the first charge, but not the charge under the next key.
+#[tokio::test]
+async fn charge_under_a_new_key_is_not_refunded_by_a_former_workflow() {
+    for reply in [Reply::Silent, Reply::Paid] {
+        let desk = Desk::new().await;
+        let code = OneRefund(order(None, &[Reply::Silent, reply]));
+        let workflows = desk.machine().0;
+        let run = async |key| {
+            let outcome = workflows.start(&code, key, &()).run().await.unwrap();
+            desk.bench.clock.advance(LATER);
+            outcome
+        };
+        drop(run("o/1").await);
+        assert_eq!(workflows.cancel("o/1", 1, &ada()).await.unwrap(), Intervened::Done);
+        let skipped = workflows.skip_step(&desk.view("o/1").await, "charge", &ada()).await.unwrap();
+        assert_eq!(skipped, Intervened::Done);
+        drop(run("o/2").await);
+        let seen = desk.view("o/2").await;
+        let freed = workflows.retry_step_with_new_key(&seen, "charge", &ada()).await.unwrap();
+        assert_eq!(freed, Intervened::Done);
+        drop(run("o/2").await);
+        assert_eq!(code.0.calls.load(Ordering::SeqCst), 2, "it charges under the next key");
+        if reply == Reply::Silent {
+            let report = workflows.report("o/2", "charge").step_version(2);
+            assert_eq!(report.completed(&"paid 1").await.unwrap(), Reported::Recorded);
+        }
+        desk.settle(&code).await;
+        assert_eq!(refunds(&code.0.books), [""; 0], "{reply:?}");
+        let states = [desk.view("o/1").await.state(), desk.view("o/2").await.state()];
+        assert_eq!(states, [State::Cancelled, State::Completed], "{reply:?}");
+    }
 }
 
 /// A charge that is in doubt, and whose compensation can do nothing without knowing more.

@@ -3,7 +3,7 @@
 
 use chrono::{DateTime, Utc};
 use locker::operator::{Act, Console};
-use locker::workflow::{Completer, Flow, Outcome, State, StepKind, Stop, Workflow, Workflows};
+use locker::workflow::{Completer, Flow, Outcome, RetryPolicy, State, StepKind, Stop, Workflow, Workflows};
 use locker::{Failure, Intervened, RunError};
 use locker_tests::{DAY, Fate, HOUR, MINUTE, Wire, ada};
 use tokio::task::JoinHandle;
@@ -170,6 +170,34 @@ async fn steps_have_the_time_of_their_workflow() {
     let old = workflows.start(&code, "old", &7).run().await;
     assert!(matches!(old, Ok(Outcome::Completed(_))), "{old:?}");
     assert!(tokens.get(("inner", "old")).await.expect("an answer").is_some());
+}
+
+/// The provider may know the key from an attempt that the table has forgotten, and forget it sooner.
+#[tokio::test(start_paused = true)]
+async fn charge_in_doubt_after_a_restore_is_not_sent_again() {
+    let desk = Desk::new().await;
+    let code = Script::new(|flow, script| async move {
+        let charge = flow.once("charge").recognised_for(DAY).retry(RetryPolicy::never());
+        let send = async |_| {
+            script.books.enter(format!("charge {}", flow.key().as_str()));
+            let is_sent = script.books.entries().iter().filter(|it| it.ends_with(flow.key().as_str())).count();
+            if is_sent > 1 { Ok("paid".to_owned()) } else { Err(Failure::in_doubt("no reply".to_owned())) }
+        };
+        charge.run(send).await
+    });
+    let before = desk.now();
+    desk.bench.clock.advance(HOUR);
+    let workflows = closed(&desk, desk.now());
+    desk.bench.clock.advance(MINUTE);
+    let start = |key: &'static str, at| workflows.start(&code, key, &input()).requested_at(at).run();
+    let outcomes = [start("old", before).await, start("new", desk.now()).await];
+    assert!(matches!(&outcomes, [Ok(Outcome::Quarantined(_)), Ok(_)]), "{outcomes:?}");
+    assert_eq!(workflows.retry(&desk.view("old").await, &ada()).await.expect("an answer"), Intervened::Done);
+    drive(&desk, &workflows, &code).await;
+    let states = [desk.view("old").await.state(), desk.view("new").await.state()];
+    assert_eq!(states, [State::Running, State::Completed]);
+    assert_eq!(desk.quarantine().await, ["old"]);
+    assert_eq!(code.books.entries().iter().filter(|it| it.ends_with("old")).count(), 1);
 }
 
 /// Both charges happened after the backup. A decision about one does not allow the other.

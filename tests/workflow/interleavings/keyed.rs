@@ -57,22 +57,23 @@ async fn a_late_outcome_of_a_shared_step_that_was_taken_over_is_compensated() {
 
 #[tokio::test]
 async fn a_step_that_is_to_be_compensated_may_not_expire() {
-    let desk = Desk::new().await;
-    let script = Script::new(|flow, script| async move {
-        flow.once("charge")
-            .key("card/1")
-            .retention(Retention::For(Duration::from_secs(60)))
-            .compensate(&"refund")
-            .run(|_| async {
-                script.books.enter("charged");
-                Ok("paid".to_owned())
-            })
-            .await
-    });
-    let outcome = desk.machine().0.start(&script, "s/1", &input()).run().await.unwrap();
-    let Outcome::Quarantined(reason) = outcome else { panic!("{outcome:?}") };
-    assert!(reason.contains("the record of a step with a compensation cannot expire"), "{reason}");
-    assert!(script.books.entries().is_empty());
+    for is_pivot in [false, true] {
+        let desk = Desk::new().await;
+        let script = Script::new(move |flow, script| async move {
+            let charge = flow.once("charge").key("card/1").retention(Retention::For(Duration::from_secs(60)));
+            let charge = if is_pivot { charge.pivot() } else { charge.compensate(&"refund") };
+            charge
+                .run(|_| async {
+                    script.books.enter("charged");
+                    Ok("paid".to_owned())
+                })
+                .await
+        });
+        let outcome = desk.machine().0.start(&script, "s/1", &input()).run().await.unwrap();
+        let Outcome::Quarantined(reason) = outcome else { panic!("{outcome:?}") };
+        assert!(reason.contains("or of a step with a compensation, cannot expire"), "{reason}");
+        assert!(script.books.entries().is_empty());
+    }
 }
 
 #[tokio::test]

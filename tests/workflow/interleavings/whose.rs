@@ -1,13 +1,15 @@
 //! Whose a shared step is: each effect is compensated by the workflow that answers for it, and
 //! once.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use locker::workflow::{
     Compensated, Compensation, Completer, Flow, Outcome, RetryPolicy, State, StepState, Stop, Workflow,
 };
-use locker::{Failure, Intervened};
+use locker::{Failure, Intervened, Retention};
 use locker_tests::{DAY, Fate, ada};
 use tokio::sync::Semaphore;
 
@@ -194,7 +196,10 @@ impl Workflow for Mixed {
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
         let has_refund = flow.key().as_str() == "a";
         let charge = flow.once("charge").key("card/1").recognised_for(DAY);
-        let charge = if has_refund { charge.compensate(&"refund") } else { charge };
+        let charge = match has_refund {
+            true => charge.compensate(&"refund"),
+            false => charge.retention(Retention::For(DAY)),
+        };
         charge
             .run(|_| async {
                 if has_refund {
@@ -227,9 +232,44 @@ async fn takeover_without_compensation_leaves_it_to_the_other_workflow() {
     desk.bench.clock.advance(LATER);
     let outcome = desk.machine().0.start(&code, "b", &()).run().await.unwrap();
     assert!(matches!(outcome, Outcome::Failed(_)), "{outcome:?}");
+    assert!(!charge_expires(&desk).await, "`a` compensates it");
     assert_eq!(desk.machine().0.cancel("a", 1, &ada()).await.unwrap(), Intervened::Done);
     desk.settle(&code).await;
     assert_eq!(code.0.entries(), ["charged", "undo"]);
+}
+
+/// Returns whether DynamoDB may delete the shared record.
+async fn charge_expires(desk: &Desk) -> bool {
+    let items = desk.items().await;
+    let is_shared = |item: &&HashMap<_, AttributeValue>| item["item"].as_s().is_ok_and(|it| it == "once");
+    items.iter().find(is_shared).expect("a shared record").contains_key("ttl")
+}
+
+/// A deployment replaces the compensation by a retention.
+#[tokio::test]
+async fn step_that_was_started_with_a_compensation_does_not_expire() {
+    for is_resumed in [false, true] {
+        let desk = Desk::new().await;
+        let before = first_call_hangs();
+        if is_resumed {
+            a_dies(&desk, &before).await;
+        }
+        let after = Script::new(|flow, script| async move {
+            let charge = flow.once("charge").key("card/1").recognised_for(DAY).retention(Retention::For(DAY));
+            charge
+                .run(|_| async {
+                    script.books.enter("charged");
+                    Ok("paid".to_owned())
+                })
+                .await
+        });
+        let outcome = desk.machine().0.start(&after, "a", &input()).run().await.unwrap();
+        assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
+        assert_eq!(
+            (after.books.entries(), charge_expires(&desk).await),
+            (vec!["charged".to_owned()], !is_resumed)
+        );
+    }
 }
 
 #[tokio::test]

@@ -38,9 +38,21 @@ pub(in crate::workflow) fn result_of(kind: StepKind, result: &impl Serialize) ->
 fn given(act: &OperatorStep) -> Option<Encoded> {
     match act {
         OperatorStep::Resolve(result)
+        | OperatorStep::Late(result)
         | OperatorStep::Answer { result, .. }
         | OperatorStep::Correct { result, .. } => result.at_hand().cloned(),
         OperatorStep::Free { .. } | OperatorStep::Dismiss | OperatorStep::Block => None,
+    }
+}
+
+/// Returns whether the workflow of this view compensates a step of another workflow, once an
+/// operator resolves it.
+fn takes_over(view: &StepView) -> bool {
+    use StepState::{Cancelled, Failed, Freed, Held, Withdrawn};
+    match view.state() {
+        Cancelled => true,
+        Failed | Held | Freed | Withdrawn => view.placed.compensation.is_some(),
+        _ => false,
     }
 }
 
@@ -97,7 +109,7 @@ impl Workflows {
     ///
     /// The code declares the compensation and the key of a step that was never recorded when it
     /// reaches the step. If the workflow is compensated earlier, it is quarantined, because the
-    /// compensation is unknown.
+    /// compensation is unknown. A step that was cancelled in doubt is compensated.
     ///
     /// # Errors
     ///
@@ -135,16 +147,14 @@ impl Workflows {
         let kind = seen.step(step).map_or(StepKind::Once, StepView::kind);
         let result = result_of(kind, result)?;
         let run = seen.header.run_id();
-        // Another workflow cancelled the step and has ended. The workflow that continues with the
-        // step compensates it.
-        let is_left = |view: &StepView| {
-            view.state() == StepState::Cancelled
-                && !view.placed.is_of(&run)
-                && view.placed.compensation.is_some()
-        };
-        let act = match seen.step(step).filter(|view| is_left(view)) {
-            Some(_) => OperatorStep::Answer { result, run },
-            None => OperatorStep::Resolve(result),
+        let act = match seen.step(step) {
+            // Another workflow started the step, and may have ended. The workflow that continues
+            // with the step compensates it.
+            Some(view) if !view.placed.is_of(&run) && takes_over(view) => {
+                OperatorStep::Answer { result, run }
+            }
+            Some(view) if view.is_cancelled_in_doubt(&run) => OperatorStep::Late(result),
+            _ => OperatorStep::Resolve(result),
         };
         self.on_step(seen, step, operator, (resolution, act))
     }

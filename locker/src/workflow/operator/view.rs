@@ -371,6 +371,12 @@ impl StepView {
         self.placed.record.state
     }
 
+    /// Returns whether the step of this workflow was cancelled, and may have happened.
+    pub(crate) fn is_cancelled_in_doubt(&self, run: &str) -> bool {
+        let placed = &self.placed;
+        self.state() == StepState::Cancelled && placed.compensation.is_some() && placed.is_of(run)
+    }
+
     /// When the step started.
     #[must_use]
     pub fn started(&self) -> DateTime<Utc> {

@@ -160,9 +160,9 @@ impl Workflows {
     /// pivot. It ends as `failed` if it failed before, otherwise as `cancelled`. A workflow that is
     /// closed with a step in doubt is never deleted.
     ///
-    /// The workflow is quarantined again if the outcome of a cancelled step arrives later, or an
-    /// event with a compensation. Skip each effect that you repaired manually. Then retry the
-    /// workflow: the retry compensates all others that are late.
+    /// The workflow is quarantined again if the outcome of a cancelled step arrives later, an event
+    /// with a compensation, or the outcome of a compensation in doubt. Skip each effect that you
+    /// repaired manually. Then retry the workflow: the retry compensates all others that are late.
     ///
     /// # Errors
     ///
@@ -207,7 +207,7 @@ impl Workflows {
     /// that refuses a late start.
     ///
     /// The result is [`NotPossible`](Intervened::NotPossible) if the workflow
-    /// - has ended,
+    /// - has ended, unless the compensation of a late event still runs,
     /// - has continued as another version: cancel the latest version,
     /// - was closed by an operator, who may have repaired its effects manually. After a late
     ///   outcome, use [`compensate`](Self::compensate) with the records that you saw.

@@ -112,8 +112,8 @@ impl<'a> Once<'a> {
 
     /// Sets the retention of the record of a step with its own key (default: forever).
     ///
-    /// If an old workflow is resumed after the record was deleted, it runs the step again. The
-    /// record of a step with a compensation cannot expire.
+    /// If an old workflow is resumed after the record was deleted, it runs the step again, with the
+    /// first idempotency key. The record of a pivot or of a step with a compensation cannot expire.
     pub const fn retention(mut self, retention: Retention) -> Self {
         self.retention = retention;
         self
@@ -123,7 +123,8 @@ impl<'a> Once<'a> {
     ///
     /// Until shortly before the end of this time, a step in doubt is sent again with the same key.
     /// If the provider then refuses the request permanently, this proves nothing about the first
-    /// attempt, so the probe or an operator decides.
+    /// attempt, so the probe or an operator decides. They also decide about a workflow that an
+    /// operator let run after a [restore](crate::Settings::restored): the age of the key is unknown.
     pub const fn recognised_for(mut self, time: Duration) -> Self {
         self.recognised = time;
         self

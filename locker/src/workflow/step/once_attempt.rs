@@ -16,7 +16,9 @@ use crate::core::answer::{self, AnswerError};
 use crate::core::class::Class;
 use crate::core::name;
 use crate::core::time;
-use crate::core::workflow::step::{End, HolderAct, StepEvent, StepRecord, StepRefusal, StepState};
+use crate::core::workflow::step::{
+    End, HolderAct, RecordId, StepEvent, StepRecord, StepRefusal, StepState,
+};
 use crate::error::Error;
 use crate::failure::{Classify, Failure};
 use crate::metrics;
@@ -278,6 +280,15 @@ impl Once<'_> {
         Err(failed(&self.finish(started, StepState::Held, false, json, Source::Unrecorded).await?))
     }
 
+    /// Returns whether the record may be deleted. Not if the step is a pivot or has a compensation,
+    /// or may get one: this call may have taken the step over from code that declares it.
+    fn may_expire(&self, started: &StepRecord) -> bool {
+        let flow = self.flow;
+        let pointer = flow.recorded(&RecordId::at(flow.workflow(), self.place()));
+        let stays = |it: StepRecord| it.pivot || it.compensation.is_some();
+        started.started_for == Some(flow.run_id()) && !pointer.is_some_and(stays)
+    }
+
     /// Logs the outcome, then records it.
     ///
     /// `doubt`: an earlier start may have happened.
@@ -303,7 +314,7 @@ impl Once<'_> {
             _ => End::Failed(encoded.into()),
         };
         let now = flow.time();
-        let ttl = started.started_for.as_ref().and_then(|_| self.retention.ttl(now));
+        let ttl = if self.may_expire(&started) { self.retention.ttl(now) } else { None };
         let attempt = started.attempt.clone();
         let completed = match &end {
             End::Completed(result) => Some(result.clone()),
@@ -365,8 +376,15 @@ impl Once<'_> {
     /// The clock of the first use may be fast, and the next attempt may arrive at the end of its
     /// expected time. Without the margin, the provider forgets the key in between, and charges
     /// twice.
+    ///
+    /// After a restore, the table may have forgotten an earlier attempt of a workflow that an
+    /// operator let run. So the age of its keys is unknown.
     pub(crate) fn is_recognised(&self, record: &StepRecord) -> bool {
-        let margin = self.flow.context().skew().saturating_add(self.expected.time);
+        let context = self.flow.context();
+        if context.restored().is_some() && self.flow.lock_header().opened.is_some() {
+            return false;
+        }
+        let margin = context.skew().saturating_add(self.expected.time);
         let until = time::after(record.created, self.recognised.saturating_sub(margin));
         self.recognised > margin && self.flow.time() < until
     }

@@ -71,8 +71,9 @@ impl Starting {
             Some(Err(error)) => return Err(Error::from(error.clone()).into()),
         };
         crate::settings::check_retention(once.retention).map_err(Error::from)?;
-        if compensation.is_some() && once.retention != Retention::Forever {
-            let reason = "the record of a step with a compensation cannot expire; use `Retention::Forever`";
+        if (compensation.is_some() || once.pivot) && once.retention != Retention::Forever {
+            let reason =
+                "the record of a pivot, or of a step with a compensation, cannot expire; use `Retention::Forever`";
             return Err(StopKind::invalid(&once.name, reason));
         }
         let mut pointer = own_step(StepKind::Pointer);
@@ -274,9 +275,13 @@ impl Once<'_> {
             }
             (Err(_), Some(stored)) => {
                 let state = stored.state.as_str();
+                let settled = match stored.settled.is_empty() {
+                    true => String::new(),
+                    false => format!(", after versions that are settled ({})", stored.settled),
+                };
                 let why = format!(
-                    "an operator recorded its result, and the record under its key is {state}: compare both with \
-                     the provider, then close the workflow"
+                    "an operator recorded its result, and the record under its key is {state}{settled}: compare \
+                     both with the provider, then close the workflow"
                 );
                 Err(StopKind::invalid(&self.name, why))
             }

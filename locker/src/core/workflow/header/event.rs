@@ -54,8 +54,10 @@ pub(crate) enum HeaderEvent {
     Late {
         item: String,
     },
-    /// A step may have happened twice under one idempotency key.
-    Twice,
+    /// An effect may have happened twice.
+    Twice {
+        why: &'static str,
+    },
     /// An event from outside is stored. `is_waited_for`: the code waits for it. `owed`: it is late
     /// and has a compensation.
     Signalled {

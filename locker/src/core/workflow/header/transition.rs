@@ -144,7 +144,7 @@ impl Header {
             }
             HeaderEvent::Settled { item } => next.settled(item, &stamp)?,
             HeaderEvent::Late { item } => next.late(item, &stamp)?,
-            HeaderEvent::Twice => next.twice(&stamp)?,
+            HeaderEvent::Twice { why } => next.twice(why, &stamp)?,
             HeaderEvent::Signalled { is_waited_for, owed } => {
                 next.signalled(*is_waited_for, *owed, &stamp)?;
             }
@@ -529,9 +529,9 @@ impl HeaderData {
         Ok(())
     }
 
-    /// Quarantines the workflow, even after its end: an operator decides whether the step happened
+    /// Quarantines the workflow, even after its end: an operator decides whether the effect happened
     /// twice.
-    fn twice(&mut self, stamp: &Stamp) -> Result<(), HeaderRefusal> {
+    fn twice(&mut self, why: &str, stamp: &Stamp) -> Result<(), HeaderRefusal> {
         match self.state {
             State::Reaping => return Err(HeaderRefusal::NotPossible),
             ended if ended.is_final() => {
@@ -541,9 +541,7 @@ impl HeaderData {
             _ => {}
         }
         self.stands = false;
-        let reason =
-            "a step may have happened twice: two outcomes came, and the provider did not recognise the key";
-        self.quarantine(reason.to_owned(), None, stamp);
+        self.quarantine(why.to_owned(), None, stamp);
         Ok(())
     }
 

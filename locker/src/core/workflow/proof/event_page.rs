@@ -363,7 +363,9 @@ fn late_event_leaves_the_outcome() {
         by: super::sample::by(at(60)),
         act: OperatorAct::Compensate,
     };
-    for event in [HeaderEvent::Late { item: "step/pay".to_owned() }, HeaderEvent::Twice, cancel] {
+    for event in
+        [HeaderEvent::Late { item: "step/pay".to_owned() }, HeaderEvent::Twice { why: "twice" }, cancel]
+    {
         let next = ended.on(&event, stamp(at(60), "event")).expect("it is allowed");
         assert_eq!(next.answered(), None, "{event:?}");
     }

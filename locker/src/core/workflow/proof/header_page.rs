@@ -247,7 +247,7 @@ fn come_of(event: &str, state: &str) -> Result<&'static str, String> {
         "settled" => HeaderEvent::Settled { item: "step/pay".to_owned() },
         "late" => late("step/seat"),
         "late, of the step that it waits for" => late("step/pay"),
-        "twice" => HeaderEvent::Twice,
+        "twice" => HeaderEvent::Twice { why: "twice" },
         "event, waited for" => HeaderEvent::Signalled { is_waited_for: true, owed: false },
         "late event with a compensation" => HeaderEvent::Signalled { is_waited_for: false, owed: true },
         "the next version continues again" => HeaderEvent::Followed { version: 3 },

@@ -74,6 +74,10 @@ fn cases() -> Vec<(&'static str, Case)> {
             "a compensation happened",
             Case { header: "compensating, due", kind: StepKind::Compensation, place: REFUND, ..case(paid()) },
         ),
+        (
+            "a compensation happened, workflow was closed",
+            Case { header: "closed", kind: StepKind::Compensation, place: REFUND, ..case(paid()) },
+        ),
         ("never happened", case(never)),
         ("from outside: happened", case(outside.clone())),
         (

@@ -212,12 +212,34 @@ fn outcome_of_a_compensation_stands_and_is_never_compensated() {
 fn ended_workflow_needs_no_outcome_and_is_not_written() {
     let failed = Outcome { happened: Happened::No(result("never")), ..paid() };
     let started = || Some(in_state(StepState::Started).record);
-    let decided_for = |report: &Report| decided(report, seen(started(), Some(header_in("closed"))));
     let compensation = Place::Compensation { of: undo(), former: None };
-    for report in [report(failed), report_at(compensation, paid())] {
-        let decided = decided_for(&report);
+    for (report, header) in [(report(failed), "closed"), (report_at(compensation, paid()), "cancelled")] {
+        let decided = decided(&report, seen(started(), Some(header_in(header))));
         assert_eq!(decided.reported, Reported::Recorded);
         assert_eq!((decided.steps.len(), decided.headers.len()), (1, 0));
+    }
+}
+
+#[test]
+fn compensation_that_happened_after_a_close_needs_an_operator() {
+    let nested = Place::Nested { step: "pay-back", within: undo(), former: None };
+    let compensation = Place::Compensation { of: undo(), former: None };
+    let nothing = || json("\"nothing\"");
+    let refused = Outcome { happened: Happened::No(result("refused")), ..paid() };
+    for (place, kind, outcome, needs_operator) in [
+        (compensation, StepKind::Compensation, paid(), true),
+        (compensation, StepKind::Compensation, outcome(nothing(), 1), false),
+        (compensation, StepKind::Compensation, refused.clone(), false),
+        (nested, StepKind::Once, paid(), true),
+        (nested, StepKind::Once, outcome(nothing(), 1), true),
+        (nested, StepKind::Once, refused, false),
+    ] {
+        let started = changed(StepState::Started, |data| data.kind = kind).record;
+        let seen = seen(Some(started), Some(header_in("closed")));
+        let decided = decided(&report_at(place, outcome), seen);
+        assert_eq!((decided.reported, decided.steps.len()), (Reported::Recorded, 1), "{place:?}");
+        let headers: Vec<_> = decided.headers.iter().map(|header| (header.state, header.listed)).collect();
+        assert_eq!(headers, if needs_operator { vec![twice()] } else { vec![] }, "{place:?}");
     }
 }
 

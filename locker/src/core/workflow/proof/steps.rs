@@ -7,8 +7,8 @@ use crate::core::workflow::compensation;
 use crate::core::workflow::decide::Found;
 use crate::core::workflow::header::{Header, HeaderData};
 use crate::core::workflow::step::{
-    Begin, HolderAct, NewStep, OperatorStep, Placed, RecordId, StepEvent, StepKind, StepRecord, StepRefusal,
-    StepState,
+    Begin, HolderAct, NewStep, OperatorStep, Placed, RecordId, StepData, StepEvent, StepKind, StepRecord,
+    StepRefusal, StepState, Versions,
 };
 
 #[test]
@@ -127,6 +127,22 @@ fn freed_step_stays_with_the_workflow_that_compensates_it() {
     assert_eq!(owner(StepState::Withdrawn, false).as_deref(), Some("run-2"));
 }
 
+/// The workflow that started an earlier version has nothing to do with the new effect.
+#[test]
+fn step_that_is_freed_under_a_new_key_is_of_the_workflow_that_starts_it() {
+    for (state, new_key) in
+        [(StepState::Cancelled, true), (StepState::Held, true), (StepState::Failed, false)]
+    {
+        let former = changed(state, |data| data.started_for = Some("run-1".to_owned()));
+        let freed = operated(&former, OperatorStep::Free { new_key }, 20).expect("it is freed");
+        for answers in [false, true] {
+            let next = begun_over(&Placed::own(freed.clone()), None, answers);
+            let started_for = next.started_for.as_deref();
+            assert_eq!((next.key_version, started_for), (2, Some("run-2")), "{state:?} {answers}");
+        }
+    }
+}
+
 #[test]
 fn take_over_without_a_compensation_leaves_it_as_before() {
     let taken = |before: Option<&str>, answers| {
@@ -175,11 +191,37 @@ fn cancelled_step_with_its_own_key_is_freed_or_answered() {
 }
 
 #[test]
+fn workflow_takes_over_a_step_of_another_one_that_an_operator_resolves() {
+    use StepState::{Cancelled, Failed, Freed, Held, Withdrawn};
+    for state in StepState::ALL {
+        let shared = changed(state, |data| data.started_for = Some("run-1".to_owned()));
+        let answered = operated(&shared, answer(), 20).ok();
+        let expected = [Cancelled, Failed, Held, Freed, Withdrawn].contains(&state);
+        assert_eq!(answered.is_some(), expected, "{state:?}");
+        let taken = answered.is_none_or(|it| it.is_completed() && it.started_for.as_deref() == Some("run-2"));
+        assert!(taken, "{state:?}");
+    }
+}
+
+#[test]
+fn cancelled_step_that_happened_is_late() {
+    for state in StepState::ALL {
+        let late = operated(&in_state(state), OperatorStep::Late(result("paid")), 20);
+        let found = late.map(|it| (it.state, it.result.clone(), it.attempt.clone()));
+        let expected = (StepState::Late, Some(result("paid")), "a-operate".to_owned());
+        match state {
+            StepState::Cancelled => assert_eq!(found, Ok(expected)),
+            _ => assert_eq!(found, Err(StepRefusal::NotPossible), "{state:?}"),
+        }
+    }
+}
+
+#[test]
 fn step_that_blocks_no_other_workflow_is_not_answered() {
-    let held = changed(StepState::Held, |data| data.started_for = Some("run-1".to_owned()));
+    let started = changed(StepState::Started, |data| data.started_for = Some("run-1".to_owned()));
     let own = in_state(StepState::Cancelled);
     for (placed, act) in [
-        (&held, answer()),
+        (&started, answer()),
         (&own, answer()),
         (&own, OperatorStep::Resolve(result("paid"))),
         (&own, OperatorStep::Free { new_key: true }),
@@ -282,7 +324,6 @@ fn given_result_is_shared_only_over_a_free_record() {
     let own_key = |state, ttl: Option<i64>| {
         changed(state, |data| {
             (data.run, data.started_for, data.ttl) = (None, Some("run-1".to_owned()), ttl);
-            data.settled = data.settled.clone().with(9);
             data.result = Some(result("other"));
         })
         .record
@@ -300,7 +341,13 @@ fn given_result_is_shared_only_over_a_free_record() {
     let unknown = changed(StepState::Compensated, |data| {
         (data.run, data.started_for, data.result) = (None, Some("run-1".to_owned()), None);
     });
-    for stored in [undone.record, unknown.record] {
+    let settled = |state| {
+        StepRecord::stored(StepData {
+            settled: Versions::default().with(9),
+            ..StepData::clone(&own_key(state, None))
+        })
+    };
+    for stored in [undone.record, unknown.record].into_iter().chain(free.map(settled)) {
         let refused = share(Some(&stored)).expect_err("it was undone");
         assert_eq!(refused, StepRefusal::Found(Found::Cancelled));
     }
@@ -314,10 +361,17 @@ fn given_result_is_shared_only_over_a_free_record() {
         );
         assert_eq!((shared.kind, shared.started_for.as_deref()), (StepKind::Once, Some("run-2")));
         assert_eq!(shared.intervention, given.intervention);
-        // Outcomes of former versions stay settled.
-        assert_eq!(shared.settled.contains(9), stored.is_some());
+        // An undone version stays settled.
+        let undone = stored.filter(|it| it.is_completed() || it.state == StepState::Compensated);
+        assert_eq!(shared.settled.is_empty(), undone.is_none());
         assert!(shared.has_result_of(&given));
     }
+    // The workflow that compensates the step needs its record.
+    let without = NewStep { answers: false, ..new.clone() };
+    let freed = own_key(StepState::Freed, None);
+    let shared = StepRecord::share(&given, Some(&freed), &without, (&start, Some(7)), stamp(at(95), "share"));
+    let shared = shared.expect("it is free");
+    assert_eq!((shared.started_for.as_deref(), shared.ttl), (Some("run-1"), None));
 }
 
 /// After an operator closed the workflow, clocks do not show which step is later.

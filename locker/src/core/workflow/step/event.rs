@@ -127,7 +127,10 @@ pub(crate) enum OperatorStep {
         new_key: bool,
     },
     Resolve(StepResult),
-    /// Resolves a step that another workflow cancelled. From now on, the workflow with this run id
+    /// A cancelled step happened. It is late, so it is compensated, even if its first compensation
+    /// found nothing.
+    Late(StepResult),
+    /// Resolves a step that another workflow started. From now on, the workflow with this run id
     /// compensates the step.
     Answer {
         result: StepResult,

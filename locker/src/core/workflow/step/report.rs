@@ -4,6 +4,8 @@
 use chrono::{DateTime, Utc};
 
 use super::{Intent, NewStep, RecordId, StepData, StepKind, StepRecord, StepResult, StepState};
+use crate::core::answer;
+use crate::core::workflow::compensation::Compensated;
 use crate::core::workflow::header::{Header, HeaderEvent, Stamp};
 use crate::core::workflow::place::{Former, Place};
 
@@ -12,7 +14,9 @@ use crate::core::workflow::place::{Former, Place};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reported {
-    /// The outcome is the result or the failure of the step, and the workflow resumes.
+    /// The outcome is the result or the failure of the step, and the workflow resumes. If an
+    /// operator has closed the workflow, and its compensation happened, the workflow is quarantined
+    /// instead: the operator may have undone the step as well.
     Recorded,
     /// The step was cancelled, or the workflow has taken another branch or has ended. The workflow
     /// compensates the step once. If it is in quarantine, or an operator closed it, an operator
@@ -136,6 +140,13 @@ impl Report {
     }
 }
 
+/// The reason of a quarantine for a second outcome.
+const TWO_OUTCOMES: &str =
+    "a step may have happened twice: two outcomes came, and the provider did not recognise the key";
+/// The reason of a quarantine for the outcome of a compensation after a close.
+const UNDONE_AFTER_A_CLOSE: &str = "a compensation in doubt happened, and an operator has closed the workflow: if the operator undid the same \
+     step, it is undone twice; repair that with the provider, then close the workflow again";
+
 /// The record of a late outcome must be compensated. Only the outcome for which a quarantine waits
 /// ends the quarantine: an outcome next to a step says nothing about the step itself.
 fn late(record: &RecordId) -> HeaderEvent {
@@ -173,7 +184,25 @@ impl<'a> Case<'a> {
         }
         let state = if self.outcome.is_unrecorded { Held } else { Completed };
         let steps = vec![(Some(step), self.ended(state, result))];
-        self.write(Reported::Recorded, steps, header, &self.settled())
+        let event = if self.is_after_a_close(header, result) {
+            HeaderEvent::Twice { why: UNDONE_AFTER_A_CLOSE }
+        } else {
+            self.settled()
+        };
+        self.write(Reported::Recorded, steps, header, &event)
+    }
+
+    /// Returns whether the step of a compensation happened, and an operator has closed its workflow
+    /// without knowing that.
+    fn is_after_a_close(&self, header: &Header, result: &StepResult) -> bool {
+        let is_own = self.seen.reporter.as_ref().is_some_and(|own| own.run_id() == header.run_id());
+        let found_nothing = || {
+            let json = result.at_hand().and_then(|encoded| answer::decode(encoded.clone()).ok());
+            self.step.kind == StepKind::Compensation
+                && json.and_then(|json| answer::from_json(&json).ok()) == Some(Compensated::Nothing)
+        };
+        let is_closed = header.state.is_final() && header.was_closed();
+        is_closed && is_own && self.is_of_compensation() && !found_nothing()
     }
 
     fn never_happened(&self, failure: &StepResult) -> Decision<'a> {
@@ -232,7 +261,7 @@ impl<'a> Case<'a> {
             (Some(None), None) => Decision::Answer(Reported::Unknown),
             (Some(None), Some(header)) => {
                 let steps = vec![(None, self.apart(id, None, result))];
-                self.write(Reported::Twice, steps, header, &HeaderEvent::Twice)
+                self.write(Reported::Twice, steps, header, &HeaderEvent::Twice { why: TWO_OUTCOMES })
             }
         }
     }

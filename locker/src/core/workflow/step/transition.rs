@@ -90,8 +90,9 @@ impl StepRecord {
 
     /// Returns the shared record for a result that an operator gave to one workflow.
     ///
-    /// A stored record that prevents a start (`how`) prevents this. So does a compensated record
-    /// without another result: it may be the same effect, which was undone.
+    /// A stored record that prevents a start (`how`) prevents this. So does a compensated record,
+    /// unless it has another result, and any record with earlier outcomes that are settled: it may
+    /// be the same effect, which was undone.
     pub(crate) fn share(
         given: &Self,
         stored: Option<&Self>,
@@ -100,14 +101,17 @@ impl StepRecord {
         stamp: Stamp,
     ) -> Result<Self, StepRefusal> {
         let (now, result) = (stamp.now, given.result.clone().ok_or(StepRefusal::NotPossible)?);
-        let may_be_same = |it: &Self| it.result.is_none() || it.has_result_of(given);
-        if stored.is_some_and(|it| it.state == StepState::Compensated && may_be_same(it)) {
+        let has_same_result = |it: &Self| it.result.is_none() || it.has_result_of(given);
+        let may_be_undone =
+            |it: &Self| !it.settled.is_empty() || (it.state == StepState::Compensated && has_same_result(it));
+        let mut next = Self::begin(stored, new, how, stamp)?.0;
+        if stored.is_some_and(may_be_undone) {
             return Err(StepRefusal::Found(Found::Cancelled));
         }
-        let mut next = Self::begin(stored, new, how, stamp)?.0;
         next.end(&End::Completed(result), now);
         next.intervention.clone_from(&given.intervention);
-        next.ttl = ttl;
+        // The workflow that compensates the step needs its record.
+        next.ttl = ttl.filter(|_| next.started_for == new.started_for);
         Ok(Self(next))
     }
 
@@ -252,8 +256,9 @@ impl StepData {
         if stored.is_free() && self.key_version == stored.key_version {
             // The provider may have seen the key before.
             self.created = stored.created;
-            // A withdrawn step has no effect, so no workflow has to compensate it.
-            if stored.state == StepState::Freed {
+            // A withdrawn step has no effect, so no workflow has to compensate it. Nor has a new
+            // key, which was created when the step was freed.
+            if stored.state == StepState::Freed && stored.ended != Some(stored.created) {
                 self.answered_by(stored, new);
             }
         }
@@ -303,7 +308,14 @@ impl StepData {
                 // After a failure the key must change: the provider would repeat its refusal.
                 self.free(*new_key || stored.state == Failed, stamp);
             }
-            OperatorStep::Answer { result, run } if left => {
+            OperatorStep::Late(result) if stored.state == Cancelled => {
+                self.end(&End::Completed(result.clone()), stamp.now);
+                self.state = Late;
+            }
+            OperatorStep::Answer { result, run }
+                if stored.started_for.is_some()
+                    && matches!(stored.state, Cancelled | Failed | Held | Freed | Withdrawn) =>
+            {
                 self.end(&End::Completed(result.clone()), stamp.now);
                 self.started_for = Some(run.clone());
             }
