@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use locker::{
-    BoxError, Class, Clock as _, Error, Failure, FingerprintKey, Locker, Probed, RunError, TokenState,
+    BoxError, Class, Clock as _, Error, Failure, FingerprintKey, Locker, Origin, Probed, RunError, TokenState,
 };
 use locker_tests::{Bench, Fate, MINUTE, held_by, record_of};
 
@@ -122,6 +122,23 @@ async fn a_transient_failure_after_a_takeover_says_nothing_of_the_first_owner() 
     let fourth = held_by(locker.token("taken").take_over_after(Duration::ZERO)).await;
     fourth.complete("charged").await.expect("completed");
     drop(first);
+}
+
+/// Its caller must not retry at once, since the token is still in progress.
+#[tokio::test(start_paused = true)]
+async fn token_that_could_not_be_given_back_is_not_reported_as_given_back() {
+    let bench = Bench::new().await;
+    let (locker, wire) = bench.machine();
+    let _first = held_by(locker.token("taken").expect_within(MINUTE)).await;
+    bench.clock.advance(LATE);
+    let work = async |_| {
+        wire.next([Fate::Throttled; 20]);
+        Err::<(), _>(Failure::transient("connection refused".to_owned()))
+    };
+    let ran = locker.token("taken").take_over_after(Duration::ZERO).run(work).await;
+    let is_unrecorded =
+        matches!(&ran, Err(RunError::Failed { class: Class::Transient, origin: Origin::Unrecorded(_), .. }));
+    assert!(is_unrecorded, "{ran:?}");
 }
 
 #[tokio::test(start_paused = true)]

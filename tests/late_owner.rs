@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use locker::{Error, Intervened, Lock, Locker, Operator, TokenState};
+use locker::{Class, Error, Failure, Intervened, Lock, Locker, Operator, Origin, RunError, TokenState};
 use locker_tests::{Bench, Fate, held_by, record_of};
 
 const LATE: Duration = Duration::from_secs(600);
@@ -175,4 +175,24 @@ async fn a_late_release_without_a_reply_is_not_confused_with_the_release_of_the_
             lock.complete("done").await.expect("still held");
         }
     }
+}
+
+/// The work left its token in doubt, after an operator had resolved it.
+#[tokio::test]
+async fn doubt_of_a_resolved_token_is_not_recorded() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let operator = Operator::new("ada", "it was charged, the provider says").expect("an operator");
+    let work = async |_| {
+        bench.clock.advance(LATE);
+        let record = record_of(&locker, "late").await;
+        let resolved = locker.resolve(&record, &"by hand".into(), &operator).await.expect("an answer");
+        assert_eq!(resolved, Intervened::Done);
+        Err::<String, _>(Failure::in_doubt("no reply".to_owned()))
+    };
+    let ran = locker.token("late").run(work).await;
+    let Err(RunError::Failed { class: Class::InDoubt, origin: Origin::Unrecorded(end), .. }) = &ran else {
+        panic!("{ran:?}")
+    };
+    assert!(matches!(end.error(), Error::LostOwnership { record: Some(_), .. }), "{end:?}");
 }

@@ -326,6 +326,19 @@ async fn takeover_of_opened_work_is_open_as_well() {
     assert_eq!(inside(&closed, token, "t", None).await, "acquired");
 }
 
+/// The table may have forgotten an attempt that gave the provider the key, once its request came.
+#[tokio::test(start_paused = true)]
+async fn key_of_forgotten_work_is_as_old_as_its_request() {
+    for (hours, outcome_then) in [(22, "acquired"), (23, "inprogress")] {
+        let table = Restored::new(empty).await;
+        let token = released(&table, &table.closed(), "t").await.expect_within(MINUTE);
+        let token = token.take_over_after(Duration::ZERO).recognised_for(24 * HOUR);
+        drop(held_by(token.clone()).await);
+        table.bench.clock.advance(hours * HOUR);
+        assert_eq!(outcome(token).await, outcome_then, "{hours} hours after the hold");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn lost_reply_does_not_close_an_opened_key() {
     let table = Restored::new(empty).await;

@@ -165,9 +165,7 @@ impl IdempotencyLayer {
     async fn end_unstored(&self, lock: Lock, ending: Ending, cause: String) {
         match ending {
             Ending::Release => self.release(lock).await,
-            Ending::GiveBack => {
-                lock.give_back(cause).await;
-            }
+            Ending::GiveBack => drop(lock.give_back(cause).await),
             Ending::SetAside => {
                 let grace = self.settings.resumable.map(|resumable| resumable.grace);
                 lock.set_aside(cause, grace.unwrap_or_default()).await;

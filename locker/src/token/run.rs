@@ -270,14 +270,10 @@ impl Lock {
                     // The failure proves nothing about the attempt that the token was taken over
                     // from.
                     Class::Transient if attempt.took_over() => {
-                        self.give_back(cause.clone()).await;
-                        (error, Ok(()))
+                        (error, self.give_back(cause.clone()).await.map_err(EndError::lost))
                     }
                     Class::Transient => (error, self.release_because(Some(&cause)).await),
-                    Class::InDoubt => {
-                        self.leave_in_doubt(&cause).await;
-                        (error, Ok(()))
-                    }
+                    Class::InDoubt => (error, self.doubt(cause.clone()).await.map_err(EndError::lost)),
                     Class::Permanent | Class::NeedsOperator => {
                         let (json, error) = as_stored(error);
                         let finish = self.failed(class, &cause);

@@ -244,7 +244,11 @@ impl Plan {
         // An operator who opened the key allowed all that its work begins.
         let opened = self.opened.max(released.and_then(|record| restored.opened(record)));
         if restored.is_before(self.requested.max(opened)) {
-            self.held_by_restore(token)
+            // An attempt that the table has forgotten may have given the provider the key. It was
+            // not earlier than its request.
+            let earliest = self.requested.unwrap_or(DateTime::UNIX_EPOCH).min(token.created);
+            let since = token.key_use.since.or(Some(earliest));
+            self.held_by_restore(NewToken { key_use: KeyUse { since, ..token.key_use }, ..token })
         } else {
             NewToken { opened, ..token }
         }

@@ -151,11 +151,12 @@ impl Lock {
     /// 1 request and 3 write units: the entry of the index moves.
     pub fn leave_in_doubt(self, cause: impl fmt::Display) -> impl Future<Output = ()> + Send {
         let cause = cause.to_string();
-        self.doubt(cause)
+        async move { drop(self.doubt(cause).await) }
     }
 
-    async fn doubt(mut self, cause: String) {
-        let Some(held) = self.held.take() else { return };
+    /// Leaves the token in doubt. Returns the error if the table does not surely have the doubt.
+    pub(crate) async fn doubt(mut self, cause: String) -> Result<(), Error> {
+        let Some(held) = self.held.take() else { return Ok(()) };
         let cause = cause::shortened(&cause);
         metrics::count(metrics::IN_DOUBT, &held.token.key);
         tracing::error!(
@@ -171,14 +172,14 @@ impl Lock {
         // may be none.
         let list_as =
             held.is_unlisted().then(|| self.session.status(TokenState::InProgress, &held.token.key));
-        self.session.doubt(&held, held.promised, cause, list_as).await;
+        self.session.doubt(&held, held.promised, cause, list_as).await
     }
 
-    /// Give back a token that was taken over. This attempt did nothing, and the effects of the
+    /// Gives back a token that was taken over. This attempt did nothing, and the effects of the
     /// previous attempt are as unknown as before. Another caller may take the token over at once.
-    /// Returns whether the token was certainly given back.
-    pub(crate) async fn give_back(mut self, cause: String) -> bool {
-        let Some(held) = self.held.take() else { return true };
+    /// Returns the error if the token was not surely given back.
+    pub(crate) async fn give_back(mut self, cause: String) -> Result<(), Error> {
+        let Some(held) = self.held.take() else { return Ok(()) };
         metrics::count(metrics::IN_DOUBT, &held.token.key);
         self.session.log_end(&held.token, "givenBack", Some(&cause));
         let before = held.predecessor.as_deref();
@@ -197,7 +198,8 @@ impl Lock {
         held.deadline = Some(until);
         let lock = Self::taken_back(self.session.clone(), held);
         if lock.predecessor().is_some() {
-            return lock.give_back("its begin got no clear reply".to_owned()).await;
+            let given_back = lock.give_back("its begin got no clear reply".to_owned()).await;
+            return matches!(given_back, Ok(()) | Err(Error::LostOwnership { .. }));
         }
         let Some(end) = lock.into_release(Some("its begin got no clear reply")) else { return true };
         // If the begin was not applied, there is nothing to release.
@@ -226,7 +228,7 @@ impl Lock {
             Some(first) => format!("{first}; and then: {cause}"),
             None => cause,
         };
-        self.session.doubt(&held, promised, cause::shortened(&cause), list_as).await;
+        drop(self.session.doubt(&held, promised, cause::shortened(&cause), list_as).await);
     }
 
     /// Postpone the expected completion to this long from now, 1 second to 366 days. Never brings
@@ -319,16 +321,15 @@ impl Lock {
 }
 
 impl Session {
-    /// List the token from now on. Tried once, because the token is listed when it is due anyway.
-    /// The write for an unlisted token is retried. Returns whether it is certain that the token is
-    /// in doubt, or that this attempt does not own it.
+    /// Lists the token from now on. Tried once, because the token is listed when it is due anyway.
+    /// The write for an unlisted token is retried.
     async fn doubt(
         &self,
         held: &Held,
         promised: DateTime<Utc>,
         cause: String,
         list_as: Option<String>,
-    ) -> bool {
+    ) -> Result<(), Error> {
         // Listings are strict: a token that is due now is not overdue yet.
         let due = time::before(self.now(), Duration::from_millis(1));
         let (key, attempt) = (held.token.key.clone(), held.token.attempt.clone());
@@ -336,11 +337,17 @@ impl Session {
         let until = if list_as.is_some() { until } else { until.once() };
         let otherwise = if held.is_unlisted() { "is unlisted" } else { "is listed once it is due" };
         let write = Write::Doubt { key, attempt, due, promised, cause, list_as };
-        let (is_certain, problem) = match self.store().write(&write, until).await {
-            Ok(Written::Done) => return true,
-            Ok(Written::Refused { .. }) => (true, "this attempt no longer owns the token".to_owned()),
-            Err(error @ Error::Unknown { .. }) => (false, error.to_string()),
-            Err(error) => (false, format!("{error}; the token {otherwise}")),
+        let error = match self.store().write(&write, until).await {
+            Ok(Written::Done) => return Ok(()),
+            Ok(Written::Refused { found: record, .. }) => {
+                metrics::count(metrics::LOST_OWNERSHIP, &held.token.key);
+                Error::LostOwnership { verb: write.verb(), record }
+            }
+            Err(error) => error,
+        };
+        let problem = match &error {
+            Error::LostOwnership { .. } | Error::Unknown { .. } => error.to_string(),
+            error => format!("{error}; the token {otherwise}"),
         };
         tracing::warn!(
             lock.token = self.shown(held.token.key.as_str()),
@@ -349,7 +356,7 @@ impl Session {
             problem,
             "it is not certain that the doubt was stored"
         );
-        is_certain
+        Err(error)
     }
 
     async fn extend(&self, write: &Write, held: &Held) -> Result<(), Error> {
