@@ -4,10 +4,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use locker::message::{Envelope, NewMessage, Router, Sent, Target};
+use locker::Class;
+use locker::message::{Envelope, MessageState, NewMessage, Router, Sent, Target};
 use locker::relay::Relay;
 use locker_tests::Fate;
 
+use crate::consumer::in_state;
 use crate::post::{MINUTE, Post};
 
 /// Records its batches. `silent`: it does not reply about these topics.
@@ -117,6 +119,33 @@ async fn message_in_doubt_shares_no_batch_of_its_subject() {
     assert_eq!(done.sent, 4, "{done:?}");
     assert_eq!(target.take(), ["a", "b", "c d"]);
     assert_eq!(post.unsent().await, 0);
+}
+
+/// Keeps the order of a batch, and panics.
+pub(super) struct Panics;
+
+impl Target for Panics {
+    fn keeps_order(&self) -> bool {
+        true
+    }
+
+    async fn send(&self, _: &[Envelope]) -> Vec<Sent> {
+        panic!("a bug")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn panic_of_a_target_leaves_its_message_in_doubt_and_ends_no_run() {
+    let post = Post::new().await;
+    due(&post, [told("bad/1"), told("bad/2"), told("good").subject("order/8")]).await;
+    let (workflows, _) = post.desk.machine();
+    let router = Router::new().route("bad/*", Panics).route("*", Ordered::of(10, 10_000));
+    let done = Relay::new(&workflows, router).run().await.unwrap();
+    assert_eq!((done.sent, done.waiting, done.finished), (1, 1, true), "{done:?}");
+    let unsent = in_state(&workflows, MessageState::Unsent).await;
+    let first = unsent.iter().find(|it| it.topic() == "bad/1").unwrap();
+    assert_eq!(first.cause(), Some("the target panicked: a bug"));
+    assert_eq!((first.class(), unsent.len()), (Some(Class::InDoubt), 2));
 }
 
 /// Takes 100 ms for each call, and records how many calls there are at the same time.

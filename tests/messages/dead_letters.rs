@@ -1,17 +1,19 @@
 //! Code that decides about dead messages: each decision once, on what is dead when it is decided,
 //! and as far as the time allows.
 
+use std::collections::HashMap;
 use std::sync::Mutex;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use chrono::TimeDelta;
 use lock_token_testing::{CallFate, Fate};
 use locker::dead_letters::{DeadLetters, Decision};
 use locker::message::{MessageState, NewMessage};
 use locker::workflow::{Message, Workflows};
-use locker::{Clock as _, Intervened, Operator};
+use locker::{Class, Clock as _, Intervened, Operator};
 use locker_tests::Wire;
 
-use crate::consumer::{in_state, the_dead};
+use crate::consumer::{consumer, delivery, in_state, the_dead};
 use crate::post::{MINUTE, Post};
 
 /// This many dead messages, each of a subject of its own.
@@ -177,19 +179,46 @@ async fn message_left_by_code_keeps_its_shown_state() {
     assert_eq!(workflows.redrive(&again, &ada).await.unwrap(), Intervened::Done);
 }
 
+/// Removes an attribute from the first item about a message that fits.
+async fn damage(
+    post: &Post,
+    message: &Message,
+    attribute: &str,
+    fits: impl Fn(&HashMap<String, AttributeValue>) -> bool,
+) {
+    let items = post.desk.items().await;
+    let is_about = |it: &HashMap<String, AttributeValue>| {
+        it.get("messageId").is_some_and(|id| id.as_s().unwrap() == message.id())
+    };
+    let item = items.iter().find(|it| is_about(it) && fits(it)).unwrap();
+    let update = post.desk.bench.client.update_item().table_name(&post.desk.table);
+    let update = update.key("workflow", item["workflow"].clone()).key("item", item["item"].clone());
+    let update = update.expression_attribute_names("#removed", attribute);
+    update.update_expression("REMOVE #removed").send().await.unwrap();
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_that_is_damaged_stops_no_decision_about_others() {
     let (post, workflows, _) = dead(3).await;
     let damaged = the_dead(&workflows).await.remove(0);
-    let items = post.desk.items().await;
-    let item =
-        items.iter().find(|it| it.get("messageId").is_some_and(|id| id.as_s().unwrap() == damaged.id()));
-    let item = item.unwrap();
-    let update = post.desk.bench.client.update_item().table_name(&post.desk.table);
-    let update = update.key("workflow", item["workflow"].clone()).key("item", item["item"].clone());
-    update.update_expression("REMOVE subject").send().await.unwrap();
+    damage(&post, &damaged, "subject", |_| true).await;
     let done = letters(&workflows).run(async |_: &Message| Decision::Discard).await.unwrap();
     assert_eq!((done.discarded, done.failed, done.finished), (2, 1, true), "{done:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn damaged_receipt_stops_no_decision_about_others() {
+    let post = Post::new().await;
+    let (consumer, workflows, _) = consumer(&post);
+    for body in ["a/1", "b/1", "c/1"] {
+        consumer.dead_letter(&delivery(body), Class::Permanent, "no").await.unwrap();
+        post.desk.bench.clock.advance(MINUTE);
+    }
+    let damaged = the_dead(&workflows).await.remove(0);
+    damage(&post, &damaged, "revision", |it| !it.contains_key("body")).await;
+    let done = letters(&workflows).run(async |_: &Message| Decision::Discard).await.unwrap();
+    assert_eq!((done.discarded, done.failed, done.finished), (2, 1, true), "{done:?}");
+    assert_eq!(the_dead(&workflows).await[0].id(), damaged.id());
 }
 
 #[tokio::test(start_paused = true)]

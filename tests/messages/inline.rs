@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use lock_token_testing::CallFate;
+use locker::inbox::{Incoming, Taken};
+use locker::message::{NewMessage, Router};
 use locker::workflow::Outcome;
 
+use crate::batches::Panics;
 use crate::post::{Letters, Post};
 
 #[tokio::test(start_paused = true)]
@@ -71,6 +74,25 @@ async fn a_broker_that_hangs_delays_a_step_by_two_seconds_at_most() {
     assert!(took >= least && took <= Duration::from_secs(2), "{took:?}");
     post.settle().await;
     assert_eq!(post.topics(), ["told/0"]);
+}
+
+/// The commit is done when the message is sent.
+#[tokio::test(start_paused = true)]
+async fn panic_of_a_target_ends_no_caller_that_has_committed() {
+    let post = Post::new().await;
+    let (workflows, _) = post.sending(Router::new().route("*", Panics));
+    let code = Letters(vec![("told/a", None)]);
+    let outcome = workflows.start(&code, "letters/1", &()).run().await.unwrap();
+    assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
+    let event = r#"{"specversion":"1.0","id":"1","source":"/orders","type":"paid","data":1}"#;
+    let (inbox, message) = (workflows.inbox("packer").unwrap(), Incoming::parse(event).unwrap());
+    let told = NewMessage::new("told/b", &1).subject("order/7");
+    assert_eq!(inbox.atomic(&message).send(told).commit().await.unwrap(), Taken::Now);
+    assert_eq!(post.unsent().await, 2);
+    post.settle().await;
+    let mut topics = post.topics();
+    topics.sort();
+    assert_eq!(topics, ["told/a", "told/b"]);
 }
 
 #[tokio::test(start_paused = true)]

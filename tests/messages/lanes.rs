@@ -1,7 +1,8 @@
 //! A busy subject, a dead one and a quiet one: the quiet one has its turn in the first round of a
 //! run.
 
-use std::sync::Mutex;
+use std::io::Write;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::TimeDelta;
@@ -98,6 +99,39 @@ async fn a_shard_that_cannot_be_listed_holds_up_no_message_of_another() {
     assert!(done.sent > 0 && !done.finished && done.stopped_by.is_some(), "{done:?}");
     let rest = Relay::new(&workflows, post.router()).run().await.unwrap();
     assert!(rest.sent > 0 && rest.sent + done.sent == 12 && rest.finished, "{rest:?}");
+}
+
+/// A log in memory.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Log {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(line)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn error_that_stops_a_run_of_a_consumer_is_logged() {
+    let post = Post::new().await;
+    let (workflows, wire) = post.desk.machine_with(|settings, _| settings.shards = 3);
+    let consumer = workflows.inbox("packer").unwrap().consumer();
+    wire.matching(
+        |it| it.operation == "Query" && it.request.to_string().contains("\"waiting_1\""),
+        Fate::Denied,
+    );
+    let log = Log::default();
+    let writer = log.clone();
+    let subscriber = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let done = consumer.run(async |_: Delivery| Ok::<_, Failure>(())).await.unwrap();
+    assert!(done.stopped_by.is_some() && !done.finished, "{done:?}");
+    let lines = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    assert!(lines.contains("ERROR") && lines.contains("an error stopped a run"), "{lines}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -81,6 +81,11 @@ impl Post {
 
     /// Workflows on a machine of their own that send at once.
     pub(crate) fn sender(&self) -> (Workflows, Wire) {
+        self.sending(self.router())
+    }
+
+    /// The same with other targets.
+    pub(crate) fn sending(&self, router: Router) -> (Workflows, Wire) {
         let wire = Wire::default();
         let mut settings = Settings::default();
         settings.owner = "test/sender".to_owned();
@@ -92,7 +97,7 @@ impl Post {
             .settings(settings)
             .with_clock(Arc::new(self.desk.bench.clock.clone()))
             .source("/letters")
-            .sending(self.router())
+            .sending(router)
             .build();
         (workflows.unwrap(), wire)
     }

@@ -2,6 +2,7 @@
 //! were asked.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::config::{BehaviorVersion, Credentials, Region, SharedHttpClient};
 use aws_smithy_runtime_api::client::http::{
@@ -21,6 +22,8 @@ use crate::post::{Letters, MINUTE, Post};
 #[derive(Debug, Clone)]
 pub(super) enum Reply {
     Is(u16, String),
+    /// The status 200 after this time.
+    Slow(Duration, String),
     NoConnection,
     Lost,
     Nothing,
@@ -60,6 +63,12 @@ impl HttpConnector for Service {
         let reply = if replies.len() > 1 { replies.pop().unwrap() } else { replies[0].clone() };
         HttpConnectorFuture::ready(match reply {
             Reply::Hangs => return HttpConnectorFuture::new(std::future::pending()),
+            Reply::Slow(after, body) => {
+                return HttpConnectorFuture::new(async move {
+                    tokio::time::sleep(after).await;
+                    Ok(HttpResponse::new(200_u16.try_into().unwrap(), SdkBody::from(body)))
+                });
+            }
             Reply::Is(status, body) => Ok(HttpResponse::new(status.try_into().unwrap(), SdkBody::from(body))),
             Reply::NoConnection => Err(ConnectorError::user("no connection".into())),
             Reply::Lost => Err(ConnectorError::io("connection reset".into())),
@@ -230,6 +239,21 @@ async fn call_that_hangs_ends_by_itself() {
     assert_eq!(began.elapsed().as_secs(), 30);
 }
 
+/// A call that is cut off after 10 seconds has no outcome for any of its messages.
+#[tokio::test(start_paused = true)]
+async fn slow_call_keeps_its_outcomes_and_leaves_the_other_messages() {
+    let batch = envelopes(5).await;
+    let done =
+        json!({ "Successful": [{ "Id": "0", "MessageId": "m", "MD5OfMessageBody": "5" }], "Failed": [] });
+    let slow = Reply::Slow(Duration::from_secs(3), done.to_string());
+    let service = Service::new([error(400, "InvalidMessageContents"), slow]);
+    let began = tokio::time::Instant::now();
+    let sent = queue(&service).send(&batch).await;
+    assert_eq!(letters(&sent), "DDLLL", "{sent:?}");
+    assert_eq!(cause(&sent[4]), "no time was left in this call");
+    assert_eq!((began.elapsed().as_secs(), service.asked().len()), (6, 3));
+}
+
 #[tokio::test]
 async fn a_fifo_queue_is_given_groups_and_ids_and_a_standard_one_is_not() {
     let batch = envelopes(2).await;
@@ -337,7 +361,6 @@ async fn unsent_request_is_retried_and_a_lost_connection_is_unknown() {
 #[tokio::test]
 async fn a_queue_is_told_for_how_long_to_hide_a_message() {
     use locker::inbox::{Delivery, Visibility};
-    use std::time::Duration;
     let service = Service::new([Reply::Is(200, "{}".to_owned())]);
     let mut delivery = Delivery::new("1", "x");
     queue(&service).hide(&delivery, Duration::from_secs(7)).await;

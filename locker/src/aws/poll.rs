@@ -50,12 +50,17 @@ impl Sqs {
     /// consumer handles [groups](Consumer::concurrency); the messages of one batch are handled in
     /// their order.
     ///
+    /// If the table cannot be read or written, or if a message that is done cannot be deleted, the
+    /// message is delivered again after a growing pause of at most 15 minutes.
+    ///
     /// `needs` is the time that one message takes at most. A received batch is hidden from others
     /// for 11 times as long, and no message is begun without that time.
     ///
     /// After `stop` ended, no message of the queue is begun. The future ends when the handlers of
     /// the begun messages have ended, and a run over the table: it begins messages for 10 seconds
-    /// more at most. The other messages of the queue are visible at once.
+    /// more at most. Received messages that were not begun are visible at once. The running request
+    /// for messages is dropped: if SQS has just answered it, its messages stay hidden for the time
+    /// above.
     ///
     /// The receiver needs `sqs:ReceiveMessage`, `sqs:DeleteMessage` and
     /// `sqs:ChangeMessageVisibility`.
@@ -131,14 +136,15 @@ impl Sqs {
             let mut stopped = stopped.clone();
             loop {
                 let until = time::after(consumer.now(), A_RUN);
-                let is_finished = match consumer.clone().deadline(until).run(&handle).await {
-                    Ok(report) => report.finished,
+                // After an error, the next run also has to wait: at once it would find the same.
+                let is_over = match consumer.clone().deadline(until).run(&handle).await {
+                    Ok(report) => report.finished || report.stopped_by.is_some(),
                     Err(error) => {
                         tracing::error!(%error, "messages that wait could not be handled");
                         true
                     }
                 };
-                let pause = if is_finished { EVERY } else { Duration::ZERO };
+                let pause = if is_over { EVERY } else { Duration::ZERO };
                 if timeout(pause, ended(&mut stopped)).await.is_ok() {
                     return;
                 }

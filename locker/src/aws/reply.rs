@@ -6,11 +6,13 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::display::DisplayErrorContext;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use tokio::time::Instant;
 
 use crate::core::message::envelope::Envelope;
 use crate::core::reply;
 use crate::core::retry::Heard;
 use crate::message::Sent;
+use crate::message::router::REPLY_WITHIN;
 use crate::store::heard;
 
 /// A service that takes messages in batches.
@@ -26,8 +28,11 @@ const WITHIN: Duration = Duration::from_secs(4);
 /// one message.
 ///
 /// If the target refuses two of them alone, the others get the same outcome: that is cheaper than a
-/// request for each. After a request without a reply, the rest is left for later.
+/// request for each. After a request without a reply, the rest is left for later. The same holds if
+/// the call has no time for another request: a call that is cut off loses the outcomes of all its
+/// messages.
 pub(super) async fn send(service: &impl Service, batch: &[Envelope]) -> Vec<Sent> {
+    let began = Instant::now();
     let refused = match within(service, batch).await {
         Ok(sent) => return sent,
         Err(refused) => refused,
@@ -38,6 +43,10 @@ pub(super) async fn send(service: &impl Service, batch: &[Envelope]) -> Vec<Sent
     }
     let mut sent: Vec<Sent> = Vec::with_capacity(batch.len());
     for message in batch {
+        if began.elapsed() + WITHIN >= REPLY_WITHIN {
+            sent.resize(batch.len(), Sent::Later("no time was left in this call".to_owned()));
+            break;
+        }
         let alone = within(service, std::slice::from_ref(message)).await;
         sent.push(alone.map_or_else(|refused| refused, |mut sent| sent.pop().unwrap_or_else(silent)));
         let refuses = sent.iter().filter(|sent| matches!(sent, Sent::TargetRefused(_))).count();

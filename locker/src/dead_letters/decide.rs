@@ -34,6 +34,11 @@ const AFTER_DECISION: Duration = Duration::from_secs(60);
 /// While your code decides, the message is held: an operator cannot redrive it during its
 /// compensation, and no other run receives it.
 ///
+/// While a restored table is closed ([`Settings::restored`](crate::Settings::restored)), your code
+/// receives no message that is in doubt, that died before the end of the restore, or whose last
+/// request is from before that time. The table may have forgotten that the message was redriven and
+/// processed, so an operator decides.
+///
 /// ```
 /// use locker::Operator;
 /// use locker::dead_letters::{DeadLetters, Decision};
@@ -98,13 +103,14 @@ pub struct DeadLetterReport {
     pub archived: usize,
     /// Messages that were discarded.
     pub discarded: usize,
-    /// Messages that were left for an operator, and messages that were not selected.
+    /// Messages that were left for an operator, and messages that were not selected. Also messages
+    /// that your code does not receive because the table was restored.
     pub left: usize,
     /// Messages that another run holds or may hold soon: half of the hold of this run was over
     /// before your code decided, or your code did not decide in 15 minutes.
     pub taken_elsewhere: usize,
-    /// Messages whose item cannot be read, and those about which your code panicked. They stay
-    /// dead.
+    /// Messages whose item or receipt cannot be read, and messages about which your code panicked.
+    /// They stay dead.
     pub failed: usize,
     /// Messages that changed between the listing and the read. The next run decides about them if
     /// they are dead then.
@@ -194,21 +200,31 @@ impl DeadLetters {
         decide: &impl AsyncFn(&Message) -> Decision,
         done: &mut DeadLetterReport,
     ) -> Result<Then, Error> {
-        let read = match self.workflows.message(name).await {
-            // It is damaged, and the others are not.
-            Err(error @ Error::Record { .. }) => {
-                tracing::error!(message = name.short_id(), %error, "a message cannot be read");
-                done.failed += 1;
-                return Ok(Then::Done);
-            }
-            read => read?,
-        };
+        let read = self.workflows.message(name).await?;
         match read.filter(|message| message.state() == MessageState::Dead) {
-            Some(message) if !(self.only)(&message) => done.left += 1,
+            Some(message) if !(self.only)(&message) || self.may_be_forgotten(&message.stored) => {
+                done.left += 1;
+            }
             Some(message) => return self.hold(message, decide, done).await,
             None => done.changed += 1,
         }
         Ok(Then::Done)
+    }
+
+    /// Whether a restored table may have forgotten that this message was redriven and processed, or
+    /// that it was sent.
+    ///
+    /// An act of code opens the key of a message in the same way as an act of an operator. So code
+    /// does not decide about such a message.
+    fn may_be_forgotten(&self, dead: &Letter) -> bool {
+        let context = self.workflows.context();
+        // A dead message is due since its death. Both times count: an operator's note makes the
+        // request newer and decides nothing, and an unsent message of the backup may have been sent
+        // before it died in the restored table.
+        let since = dead.requested().min(dead.next_due);
+        // The rules for a restored table make older messages dead as in doubt.
+        let is_closed = context.restored().is_some();
+        context.may_have_forgotten(Some(since)) || is_closed && dead.is_in_doubt()
     }
 
     async fn hold(
@@ -339,6 +355,12 @@ impl<F: AsyncFn(&Message) -> Decision> due_work::Work for Decides<'_, F> {
         let mut done = DeadLetterReport::default();
         match Box::pin(self.letters.look_at(message, self.decide, &mut done)).await {
             Ok(then) => Turn { then, ..Turn::done(done) },
+            // The message or its receipt is damaged, and other messages are not.
+            Err(error @ Error::Record { .. }) => {
+                tracing::error!(message = message.short_id(), %error, "nothing is decided about a message");
+                done.failed += 1;
+                Turn::done(done)
+            }
             Err(error) => Turn { then: Then::Fail(error), ..Turn::done(done) },
         }
     }

@@ -47,7 +47,10 @@ impl From<ReceiveError> for NotDone {
 /// pause: while one message of a group is in flight, the queue delivers no other message of the
 /// group.
 ///
-/// `returns` makes messages without a pause that were not begun visible at once.
+/// `returns` makes messages without a pause that were not begun visible at once. A message that
+/// failed without a pause, such as because the table could not be read, is visible again after a
+/// growing pause: without it, the message and its group would wait for the whole visibility
+/// timeout. The same holds for a message that is done and could not be deleted.
 ///
 /// Both requests are sent at the end, for all these messages at the same time. A queue that does
 /// not answer delays them together by 2 seconds.
@@ -61,7 +64,8 @@ pub(crate) async fn each<'a>(
     returns: Option<&dyn AnyVisibility>,
 ) -> Vec<String> {
     let mut failed = Failed::default();
-    // Messages that were not begun, with their pauses.
+    // Messages that still need a time for their next delivery: their pauses, and the time for the
+    // messages without a pause.
     let mut left = Vec::new();
     for delivery in deliveries {
         // A message of a group fails, and its queue delivers it again. A later message of the group
@@ -69,17 +73,24 @@ pub(crate) async fn each<'a>(
         if let Some(pause) = failed.pause_of_group(&delivery) {
             let cause = "a message before it in its group is not done".to_owned();
             failed.add(&delivery, NotDone { cause, pause });
-            left.push((delivery, pause));
+            left.push((delivery, pause, Duration::ZERO));
         } else if !has_time() {
             failed.add(&delivery, NotDone::now("not enough time is left to begin it"));
-            left.push((delivery, None));
+            left.push((delivery, None, Duration::ZERO));
         } else if let Err(not_done) = handle(delivery.clone()).await {
+            let is_without_pause = not_done.pause.is_none();
             failed.add(&delivery, not_done);
+            if let Some(consumer) = hides.filter(|_| is_without_pause && returns.is_some()) {
+                // Later messages of its group may be visible sooner. The queue delivers none of
+                // them while this message is hidden.
+                let after = consumer.pause(delivery.receives, None);
+                left.push((delivery, None, after));
+            }
         }
     }
-    let asked = left.iter().map(async |(delivery, pause)| match (pause, hides, returns) {
+    let asked = left.iter().map(async |(delivery, pause, after)| match (pause, hides, returns) {
         (Some(pause), Some(consumer), _) => consumer.hide(delivery, *pause).await,
-        (None, _, Some(queue)) => hide(queue, delivery, Duration::ZERO).await,
+        (None, _, Some(queue)) => hide(queue, delivery, *after).await,
         _ => {}
     });
     join_all(asked).await;

@@ -5,15 +5,18 @@
     allow(dead_code, reason = "only relay, inbox and dead letters use all of it")
 )]
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use futures_util::FutureExt as _;
 
 use super::gate::{Gate, Pass};
 use super::target::{AnyTarget, Sent, Target};
 use crate::core::message::breaker::Turn;
 use crate::core::message::envelope::Envelope;
+use crate::core::message::panicked;
 use crate::core::private::Private;
 use crate::metrics;
 
@@ -97,10 +100,16 @@ impl Router {
         within: Duration,
         now: DateTime<Utc>,
     ) -> Vec<Sent> {
-        let sent = tokio::time::timeout(within, self.target(target).send(batch)).await;
-        let mut sent = sent.unwrap_or_default();
+        // A panic of the target must not end the run of a relay, or a caller whose commit is done.
+        let caught = AssertUnwindSafe(async { self.target(target).send(batch).await }).catch_unwind();
+        let no_reply = "no reply from the target".to_owned();
+        let (mut sent, silence) = match tokio::time::timeout(within, caught).await {
+            Ok(Ok(sent)) => (sent, no_reply),
+            Ok(Err(panic)) => (Vec::new(), format!("the target panicked: {}", panicked::text_of(&*panic))),
+            Err(_) => (Vec::new(), no_reply),
+        };
         // Messages without an outcome may have been sent.
-        sent.resize_with(batch.len(), || Sent::Unknown("no reply from the target".to_owned()));
+        sent.resize_with(batch.len(), || Sent::Unknown(silence.clone()));
         let call: Vec<_> = batch
             .iter()
             .zip(&sent)

@@ -12,6 +12,7 @@ use aws_smithy_types::body::SdkBody;
 use locker::Failure;
 use locker::aws::Sqs;
 use locker::inbox::Delivery;
+use locker_tests::{Exchange, Fate};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -194,4 +195,43 @@ async fn later_messages_wait_for_one_that_cannot_be_deleted() {
     };
     sqs.poll(&consumer, NEEDS, handle, tokio::time::sleep(Duration::from_secs(5))).await;
     assert_eq!(*handled.lock().unwrap(), ["a/1", "b/1"]);
+    let shown = queue.asked().into_iter().filter(|it| it.starts_with("ChangeMessageVisibility "));
+    assert_eq!(shown.count(), 3, "it does not hold up its group for the time in hiding");
+}
+
+/// The time in hiding is 11 times as long as one message takes: hours, if a message takes 15
+/// minutes.
+#[tokio::test(start_paused = true)]
+async fn message_that_fails_without_a_pause_is_soon_visible_again() {
+    let post = Post::new().await;
+    let (consumer, _, wire) = consumer(&post);
+    let queue = Queue::of(&["a/1", "a/2", "b/1"]);
+    let (sqs, consumer) = (queue.sqs(), consumer.concurrency(1));
+    wire.always(Fate::Denied);
+    let handle = async |_: Delivery| Ok::<_, Failure>(());
+    sqs.poll(&consumer, NEEDS, handle, tokio::time::sleep(Duration::from_secs(5))).await;
+    let asked = queue.asked();
+    let (messages, seconds): (Vec<_>, Vec<_>) = asked
+        .iter()
+        .map(|it| it.rsplit_once(' ').unwrap())
+        .map(|(message, seconds)| (message, seconds.parse::<u64>().unwrap()))
+        .unzip();
+    let shown = ["ChangeMessageVisibility a/1", "ChangeMessageVisibility a/2", "ChangeMessageVisibility b/1"];
+    assert_eq!(messages, shown);
+    // Half of the pause is by chance. The second message of the group waits for the first.
+    assert!((2..=5).contains(&seconds[0]) && (2..=5).contains(&seconds[2]), "{seconds:?}");
+    assert_eq!(seconds[1], 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn run_that_an_error_stopped_is_repeated_after_a_minute() {
+    let post = Post::new().await;
+    let (workflows, wire) = post.desk.machine_with(|settings, _| settings.shards = 3);
+    let consumer = workflows.inbox("packer").unwrap().consumer().concurrency(1);
+    let is_list = |it: &Exchange| it.operation == "Query" && it.request.to_string().contains("\"waiting_1\"");
+    wire.matching(is_list, Fate::Denied);
+    let handle = async |_: Delivery| Ok::<_, Failure>(());
+    let sqs = Queue::default().sqs();
+    sqs.poll(&consumer, NEEDS, handle, tokio::time::sleep(Duration::from_secs(50))).await;
+    assert_eq!(wire.take().iter().filter(|it| is_list(it)).count(), 1);
 }

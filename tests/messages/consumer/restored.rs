@@ -4,14 +4,17 @@
 use std::sync::Mutex;
 
 use chrono::{DateTime, Utc};
+use lock_token_testing::CallFate;
+use locker::dead_letters::{DeadLetters, Decision};
 use locker::inbox::{Consumer, Delivery, Incoming, ReceiveError, Received, Taken};
-use locker::workflow::Workflows;
+use locker::message::{MessageState, NewMessage};
+use locker::relay::Relay;
+use locker::workflow::{Message, Workflows};
 use locker::{Class, Failure, Intervened, RunError};
 use locker_tests::{HOUR, ada};
 
 use super::{in_state, the_dead};
 use crate::post::{MINUTE, Post};
-use locker::message::MessageState;
 
 fn event(id: &str, time: Option<DateTime<Utc>>) -> String {
     let time = time.map(|time| format!(r#","time":"{}""#, time.to_rfc3339())).unwrap_or_default();
@@ -216,4 +219,66 @@ async fn message_that_waited_has_its_own_time() {
     });
     done.await.unwrap();
     assert_eq!(*charged.lock().unwrap(), ["1"]);
+}
+
+async fn refuse(_: Delivery) -> Result<(), Failure> {
+    Err(Failure::permanent("there is no order".to_owned()))
+}
+
+/// Runs code that redrives each dead message. Returns how many it redrove, and how many were left.
+async fn redriven_by_code(workflows: &Workflows) -> (usize, usize) {
+    let redrive = async |_: &Message| Decision::Redrive;
+    let done = DeadLetters::new(workflows, ada()).run(redrive).await.unwrap();
+    assert!(done.finished, "{done:?}");
+    (done.redriven, done.left)
+}
+
+/// The redrive of code would open the key: the handler would run again, and no person decided.
+#[tokio::test(start_paused = true)]
+async fn code_redrives_no_message_that_the_table_may_have_forgotten() {
+    let table = Closed::after(async |_, consumer| {
+        let received = consumer.receive(&delivery("backup", None), refuse).await;
+        assert_eq!(received.unwrap(), Received::DeadLettered);
+    })
+    .await;
+    // The rule for an older message makes it dead.
+    let held = delivery("held", Some(table.before)).group("order/8");
+    assert_eq!(table.receive(&held).await, Received::DeadLettered);
+    assert_eq!(redriven_by_code(&table.workflows).await, (0, 2));
+    // A note decides nothing.
+    for dead in the_dead(&table.workflows).await {
+        assert_eq!(table.workflows.annotate(&dead, &ada()).await.unwrap(), Intervened::Done);
+    }
+    assert_eq!(redriven_by_code(&table.workflows).await, (0, 2));
+    // A new message that fails is decided by code.
+    let new = delivery("new", Some(table.post.desk.now())).group("order/9");
+    assert_eq!(table.consumer.receive(&new, refuse).await.unwrap(), Received::DeadLettered);
+    assert_eq!(redriven_by_code(&table.workflows).await, (1, 2));
+    table.redrive().await;
+    table.run().await;
+    let mut packed = table.packed();
+    packed.sort();
+    assert_eq!(packed, ["backup", "held", "new"]);
+}
+
+/// The message was sent after the snapshot, and now its target refuses the copy.
+#[tokio::test(start_paused = true)]
+async fn code_leaves_an_unsent_message_of_the_backup_that_dies() {
+    let post = Post::new().await;
+    let commit = async |workflows: &Workflows, topic: &str| {
+        let told = NewMessage::new(topic, &1).subject(topic);
+        post.commit([workflows.outbox().message(told).unwrap()]).await;
+    };
+    commit(&post.desk.machine().0, "told/backup").await;
+    post.desk.bench.clock.advance(HOUR);
+    let end = post.desk.now();
+    post.desk.bench.clock.advance(MINUTE);
+    let workflows = post.desk.machine_with(|settings, _| settings.restored = Some(end)).0;
+    commit(&workflows, "told/new").await;
+    post.desk.bench.clock.advance(MINUTE);
+    post.calls.always(CallFate::Declined);
+    assert_eq!(Relay::new(&workflows, post.router()).run().await.unwrap().dead, 2);
+    assert_eq!(redriven_by_code(&workflows).await, (1, 1));
+    let left = the_dead(&workflows).await;
+    assert_eq!(left.iter().map(Message::topic).collect::<Vec<_>>(), ["told/backup"]);
 }

@@ -41,7 +41,7 @@ impl Consumer {
     /// # Errors
     ///
     /// [`Error::Denied`], [`Error::Unavailable`] if nothing at all could be listed. An error after
-    /// that is reported as [`RunReport::stopped_by`].
+    /// that is logged, and reported as [`RunReport::stopped_by`].
     ///
     /// # Crash window
     ///
@@ -86,7 +86,11 @@ impl Consumer {
             patience: LEASE,
             ..DueWork::new(&self.context, lists.len(), self.concurrency)
         };
-        work.run(&Handles { consumer: self, lists, handle }).await
+        let ran = work.run(&Handles { consumer: self, lists, handle }).await;
+        if let Ok(RunReport { stopped_by: Some(error), .. }) = &ran {
+            tracing::error!(consumer = self.name, %error, "an error stopped a run");
+        }
+        ran
     }
 
     /// Handle the messages of one group that are on one page of it.

@@ -1,12 +1,12 @@
 //! A panic of a handler fails its own message, and no other.
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 
 use crate::core::class::Class;
+use crate::core::message::panicked;
 use crate::failure::{self, Classify};
 
 /// Why a message was not handled.
@@ -48,10 +48,5 @@ pub(super) async fn handled<E: Classify>(handler: impl Future<Output = Result<()
 /// Returns the result of a handler, or the message of its panic.
 pub(crate) async fn caught<F: Future>(handler: F) -> Result<F::Output, String> {
     let caught = AssertUnwindSafe(handler).catch_unwind().await;
-    caught.map_err(|panic| format!("its handler panicked: {}", said(&*panic)))
-}
-
-fn said(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+    caught.map_err(|panic| format!("its handler panicked: {}", panicked::text_of(&*panic)))
 }

@@ -174,7 +174,7 @@ impl Consumer {
 
     /// Returns the pause after this many attempts: a growing pause, or the pause that the handler
     /// asked for, if that is longer.
-    fn pause(&self, attempts: u32, asked: Option<Duration>) -> Duration {
+    pub(crate) fn pause(&self, attempts: u32, asked: Option<Duration>) -> Duration {
         let own = Backoff::OF_MESSAGES.equal(attempts, self.context.jitter());
         heeding(own, asked, LONGEST_PAUSE)
     }
