@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use locker::Failure;
-use locker_tests::{Bench, Fate, Recorded, held_by};
+use locker::{Failure, Intervened};
+use locker_tests::{Bench, Fate, Recorded, ada, held_by, record_of};
+use serde_json::json;
 
 #[tokio::test(start_paused = true)]
 async fn every_outcome_is_counted_and_no_label_holds_a_key() {
@@ -58,4 +59,35 @@ async fn every_outcome_is_counted_and_no_label_holds_a_key() {
     for name in ["requests", "consumedWriteUnits"] {
         assert!(metrics.keys().any(|key| key.name() == name), "{name} in {metrics:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_acts_that_end_a_token_are_counted() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let operator = ada();
+    for key in ["resolved", "closed", "released"] {
+        held_by(locker.token(key)).await.hold("odd").await.expect("held");
+    }
+    let record = async |key: &str| record_of(&locker, key).await;
+    let recorded = Recorded::start();
+    for act in [
+        locker.resolve(&record("resolved").await, &json!(1), &operator).await,
+        locker.close(&record("closed").await, &operator).await,
+        locker.release(&record("released").await, &operator).await,
+    ] {
+        assert_eq!(act.expect("an answer"), Intervened::Done);
+    }
+    let ended = recorded.take().counts("lockTokensEnded", "outcome");
+    let ended: Vec<_> = ended.iter().map(|(outcome, count)| (outcome.as_str(), *count)).collect();
+    assert_eq!(ended, [("closed", 1), ("released", 1), ("resolved", 1)]);
+
+    // These tokens have ended before.
+    for act in [
+        locker.correct(&record("resolved").await, &json!(2), &operator).await,
+        locker.redact(&record("closed").await, &operator).await,
+    ] {
+        assert_eq!(act.expect("an answer"), Intervened::Done);
+    }
+    assert_eq!(recorded.take().count("lockTokensEnded"), 0);
 }

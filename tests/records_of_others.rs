@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use locker::operator::{Console, Filter};
 use locker::{Begun, Class, Error, Intervened, Operator, TokenState};
 use locker_tests::{Bench, record_of};
 use serde_json::{Value, json};
@@ -140,6 +141,23 @@ async fn a_foreign_token_can_be_ended_whatever_its_key() {
     let record = locker.get(existing).await.expect("an answer").expect("a record");
     let operator = locker::Operator::new("ada", "seen in the provider's books").expect("an operator");
     assert_eq!(locker.resolve(&record, &json!(7), &operator).await.expect("resolved"), Intervened::Done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn foreign_token_is_selected_by_its_whole_key() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    for key in ["order caf\u{e9} 7", "order caf\u{e9} 70"] {
+        let mut record = article(json!({"S": "inProgress"}), json!({}));
+        record["lockToken"] = json!({"S": key});
+        bench.put(item(&record)).await;
+    }
+    let console = Console::new().tokens(&locker);
+    for (key, count) in [("order caf\u{e9} 7", 1), ("order", 0)] {
+        let listing = console.list(&Filter::new().key(key)).await.expect("a listing");
+        let keys: Vec<_> = listing.matches.iter().map(|it| it.work.key()).collect();
+        assert_eq!(keys, vec![key; count]);
+    }
 }
 
 #[tokio::test(start_paused = true)]

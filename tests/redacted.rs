@@ -427,10 +427,43 @@ async fn condition_that_no_result_has_is_refused_before_a_request() {
         Filter::new().need(Need::Held),
         Filter::new().class(Class::Permanent),
         Filter::new().due(),
+        Filter::new().group("9a8fac0a"),
+        Filter::new().topic("order"),
+        Filter::new().consumer("mailer"),
+        Filter::new().message("9a8fac0a"),
     ] {
         let refused = console.plan(filter.clone().prefix("paid"), Act::redact(), &ada()).await;
         let error = refused.expect_err("a plan would select too much or nothing");
         assert!(error.to_string().contains("does not select work with a result"), "{filter}: {error}");
+    }
+    assert_eq!(wire.count(), 0);
+}
+
+/// The results of all tokens have the group of a token that needs no operator.
+#[tokio::test(start_paused = true)]
+async fn group_in_a_text_does_not_select_all_results() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    held_by(locker.token("paid")).await.complete(SECRET).await.expect("completed");
+    let _running = held_by(locker.token("running")).await;
+    let listing = Console::new().tokens(&locker).list(&Filter::new()).await.expect("a listing");
+    let group = listing.matches[0].group.clone();
+    assert_eq!(keys(&planned(&locker, Filter::new().text("paid")).await), ["paid"]);
+    assert_eq!(keys(&planned(&locker, Filter::new().text(group)).await), Vec::<&str>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn tenant_that_no_key_has_is_refused_before_a_request() {
+    let bench = Bench::new().await;
+    let (locker, wire) = bench.machine();
+    let console = Console::new().tokens(&locker);
+    let filter = || Filter::new().tenant("m\u{fc}ller");
+    let planned = console.plan(filter(), Act::redact(), &ada()).await.expect_err("it would find nothing");
+    let listed = console.list(&filter()).await.expect_err("it would find nothing");
+    for error in [planned, listed] {
+        assert!(matches!(&error, Error::Invalid(refused) if refused.is_key()), "{error}");
+        let text = "the tenant has a character outside ASCII at byte 1";
+        assert!(error.to_string().contains(text), "{error}");
     }
     assert_eq!(wire.count(), 0);
 }

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use lambda_runtime::{Error, LambdaEvent};
 use locker::lambda::{Deliveries, Undelivered, deadline, each_message};
-use locker::{Class, RunError};
+use locker::{AnswerError, Class, RunError};
 use serde::{Deserialize, Serialize};
 
 use crate::orders::{OrderRequest, Shop};
@@ -52,8 +52,12 @@ async fn order(shop: &Shop, body: &str, owner: &str, deadline: Option<DateTime<U
     })?;
     match shop.create(&message.customer, &message.order, Some(owner.to_owned()), deadline).await {
         // Done now, done before, or failed with a final outcome: the message need not be
-        // redelivered.
-        Ok(_) | Err(RunError::Failed { class: Class::Permanent | Class::NeedsOperator, .. }) => Ok(()),
+        // redelivered. The order whose result an operator erased has ended, too.
+        Ok(_)
+        | Err(
+            RunError::Failed { class: Class::Permanent | Class::NeedsOperator, .. }
+            | RunError::Locker(locker::Error::Answer(AnswerError::Redacted)),
+        ) => Ok(()),
         Err(RunError::Failed { class, .. }) => Err(NotDone::Failed(class)),
         Err(RunError::InProgress(_)) => Err(NotDone::InProgress),
         // A different order under the same number stays a mismatch; the message ends as a dead

@@ -9,7 +9,7 @@
 //! | `lockTokensInProgress` | counter | `operation` | begins refused because another caller's work is in progress |
 //! | `lockTokensMismatched` | counter | `operation` | begins with the same key and a different request |
 //! | `requestsHeldByRestore` | counter | `operation` | requests that were held because the table was restored |
-//! | `lockTokensEnded` | counter | `operation`, `outcome` | tokens ended: `success`, `failure`, `held`, `released`, `resolved` |
+//! | `lockTokensEnded` | counter | `operation`, `outcome` | tokens ended: `success`, `failure`, `held`, `released`, `resolved`, `closed` |
 //! | `lockTokensExtended` | counter | `operation` | expected completions postponed |
 //! | `lostOwnership` | counter | `operation` | ends and extensions by an attempt that no longer owned the token |
 //! | `unrecordedResults` | counter | `operation` | results of successful work that could not be stored |

@@ -18,6 +18,8 @@ use crate::output;
 
 /// The age from which a plan is applied with a warning.
 const OLD: TimeDelta = TimeDelta::hours(1);
+/// The largest number of bytes of a reason: see [`Operator::new`](locker::Operator::new).
+const MOST_OF_A_REASON: usize = 1000;
 /// The largest number of unchanged records that standard error names.
 const NAMED: usize = 100;
 
@@ -44,12 +46,28 @@ impl Apply {
 
 /// The plan as the audit shows it: with the operator who applies it. If another operator made
 /// it, the reason names the maker.
+///
+/// A reason without room for the name of the maker is cut. The maker could apply the plan, so a
+/// second operator can, too.
 pub(crate) fn applied_by(mut plan: Plan, by: String) -> Plan {
     if plan.by != by {
-        plan.reason = format!("{}; planned by {}", plan.reason, plan.by);
+        // The library adds the mark of the plan to the reason.
+        let room = MOST_OF_A_REASON.saturating_sub(format!(" (plan {})", plan.id).len());
+        let maker = format!("; planned by {}", plan.by);
+        let reason = cut(&plan.reason, room.saturating_sub(maker.len()));
+        plan.reason = cut(&format!("{reason}{maker}"), room);
         plan.by = by;
     }
     plan
+}
+
+/// A text of at most this many bytes.
+fn cut(text: &str, most: usize) -> String {
+    if text.len() <= most {
+        return text.to_owned();
+    }
+    let end = text.floor_char_boundary(most.saturating_sub('…'.len_utf8()));
+    format!("{}…", &text[..end])
 }
 
 /// The outcome of a plan.

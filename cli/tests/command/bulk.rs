@@ -77,6 +77,29 @@ fn a_plan_is_shown_kept_run_and_gone_on_with() {
     assert_eq!(acts.as_array().expect("acts").iter().filter(by_plan).count(), 11, "{acts}");
 }
 
+/// The reason in the audit has at most 1,000 bytes, with the name of the maker and the plan.
+#[test]
+fn plan_with_a_long_reason_is_applied_by_a_second_operator() {
+    let place = place();
+    for (number, maker) in ["ada", &"a".repeat(1000)].into_iter().enumerate() {
+        hold(&place, 1);
+        let file = place.path(&format!("plan-{number}.json")).display().to_string();
+        let reason = "\u{fc}".repeat((1000 - " (plan 9a8fac0a)".len()) / 2);
+        let plan = ["plan", "release", "--need", "held", "--as", maker, "--reason", &reason, "--out", &file];
+        assert_eq!(place.run(&plan).code, 6);
+        let ran = place.run(&["apply", &file, "--as", "ben"]);
+        assert_eq!(ran.code, 0, "{}", ran.said);
+        let again = place.run(&["apply", &file, "--as", "ben", "--output", "json"]);
+        assert_eq!(again.json()["report"]["doneBefore"], 1, "{}", again.said);
+    }
+    let acts = place.run(&["audit", "--output", "json"]).json()["acts"].clone();
+    let is_named = |act: &&serde_json::Value| {
+        let reason = act["resolvedReason"].as_str().unwrap_or_default();
+        act["resolvedBy"] == "ben" && reason.contains("\u{fc}…; planned by ada (plan ")
+    };
+    assert_eq!(acts.as_array().expect("acts").iter().filter(is_named).count(), 1, "{acts}");
+}
+
 #[test]
 fn contradicting_arguments_are_refused_before_any_read() {
     let place = place();

@@ -54,6 +54,34 @@ fn revision_is_no_id_of_a_dry_run() {
     assert_eq!((acts_of(&place).len(), state_of(&place, "pay/1")), (before, "inProgress".into()));
 }
 
+/// A redact cannot be undone, and only the command has it.
+#[test]
+fn redact_is_refused_as_an_unknown_act() {
+    let place = place();
+    place.once("report/7", &[], "echo 4111-1111");
+    let web = acting(&place);
+    for verb in ["redact", "tidy"] {
+        let refused = web.get(&act("token report/7", verb, None));
+        assert_eq!(refused.status, 400, "{}", refused.body);
+        has(&refused.body, &["there is no act", verb]);
+        assert!(!refused.body.contains("name=\"reason\""), "{}", refused.body);
+    }
+    let page = web.get("/").body;
+    let token = page.split("name=\"token\" content=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let origin = format!("http://{}", web.host);
+    let headers = [
+        ("host", web.host.as_str()),
+        ("cookie", web.cookie.as_str()),
+        ("origin", &origin),
+        ("x-locker-token", token.expect("a token")),
+    ];
+    let form = "work=token+report%2F7&verb=redact&reason=books";
+    let refused = web.ask("POST", "/act", &headers, form);
+    assert_eq!(refused.status, 400, "{}", refused.body);
+    has(&refused.body, &["there is no act"]);
+    assert_eq!(state_of(&place, "report/7"), "completed");
+}
+
 #[test]
 fn viewer_without_permission_to_write_is_told_that_nothing_was_written() {
     let (engine, place) = (Embedded::memory().expect("an engine"), place());

@@ -12,7 +12,7 @@ use axum::{Extension, Json, Router};
 use lambda_http::request::RequestContext;
 use locker::http::{Deadline, Disposition, HttpSettings, IdempotencyLayer, Operation, Owner, Resumable};
 use locker::lambda::deadline;
-use locker::{Class, Clock as _, Error, Failure, RunError, SystemClock};
+use locker::{AnswerError, Class, Clock as _, Error, Failure, RunError, SystemClock};
 
 use super::{OrderRequest, Shop};
 
@@ -150,6 +150,10 @@ fn failed(error: &RunError<Failure>) -> Response {
         }
         RunError::Locker(Error::Unavailable { .. } | Error::Contended { .. } | Error::Unknown { .. }) => {
             (S::SERVICE_UNAVAILABLE, "unavailable", "Nothing is known yet; try again", true)
+        }
+        // An operator erased the result. The order is not done again.
+        RunError::Locker(Error::Answer(AnswerError::Redacted)) => {
+            return problem(S::GONE, "order-not-kept", "The order was processed; it is not kept", false);
         }
         RunError::Locker(Error::Invalid(error)) if error.is_key() => {
             return problem(S::BAD_REQUEST, "order-id", "The order number is not allowed", false);

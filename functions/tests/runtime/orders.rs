@@ -1,7 +1,8 @@
 //! The orders API: HTTP API events (version 2.0) in, responses out.
 
+use locker::Intervened;
 use locker_functions::sandbox::Mood;
-use locker_tests::{Function, Reply};
+use locker_tests::{Function, Reply, ada, record_of};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -77,6 +78,25 @@ async fn an_order_is_created_once_and_read() {
     assert_eq!(send(&function, "r4", read("alice", "7")).await, (200, created.1, false));
     assert_eq!(send(&function, "r5", read("alice", "8")).await.0, 404);
     assert_eq!(send(&function, "r6", read("bob", "7")).await.0, 404, "another's order");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn erased_order_is_gone_and_is_not_charged_again() {
+    let stack = Stack::new().await;
+    let function = stack.function(BINARY).await;
+    assert_eq!(post(&function, "r1", "k1", "7").await.0, 201);
+    let locker = stack.locker();
+    let record = record_of(&locker, "@alice/order/create/7").await;
+    assert_eq!(locker.redact(&record, &ada()).await.expect("redacted"), Intervened::Done);
+    let read = send(&function, "r2", event("GET", "/orders/7", Some("alice"), None, "")).await;
+    let created = post(&function, "r3", "k2", "7").await;
+    for (status, body, _) in [read, created] {
+        let kind = json!("urn:locker:orders:order-not-kept");
+        assert_eq!((status, &body["type"]), (410, &kind), "{body}");
+    }
+    let (status, _, replayed) = post(&function, "r4", "k2", "7").await;
+    assert_eq!((status, replayed), (410, true), "the answer is the answer");
+    assert_eq!(stack.charges(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

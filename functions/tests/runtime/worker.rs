@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use locker::Intervened;
 use locker_functions::sandbox::Mood;
-use locker_tests::{Function, Reply, held_by, record_of, sqs_message};
+use locker_tests::{Function, Reply, ada, held_by, record_of, sqs_message};
 use serde_json::{Value, json};
 
 use crate::stack::Stack;
@@ -80,6 +81,18 @@ async fn an_order_is_kept_for_ever_so_that_its_number_is_never_charged_again() {
         let item = stack.bench.item(key).await.expect("a token");
         assert!(item.contains_key("actualCompletion") && !item.contains_key("ttl"), "{item:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn message_of_an_erased_order_leaves_its_queue() {
+    let stack = Stack::new().await;
+    let function = stack.function(BINARY).await;
+    assert_eq!(batch(&function, "b1", vec![order("m1", "1", 1000)]).await, Vec::<String>::new());
+    let locker = stack.locker();
+    let record = record_of(&locker, "@alice/order/create/1").await;
+    assert_eq!(locker.redact(&record, &ada()).await.expect("redacted"), Intervened::Done);
+    assert_eq!(batch(&function, "b2", vec![order("m2", "1", 1000)]).await, Vec::<String>::new());
+    assert_eq!(stack.charges(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::lists::Lists;
 use super::subject::tokens::TokenList;
 use super::{Match, Need, times};
-use crate::core::argument::InvalidSetting;
+use crate::core::argument::{InvalidArgument, InvalidSetting};
 use crate::core::class::Class;
 use crate::core::listed::List;
 use crate::core::listed::MessageState;
@@ -104,7 +104,8 @@ impl Filter {
 
     /// Selects keys of this tenant: they begin with `@tenant/`.
     ///
-    /// [`BeginBuilder::tenant`](crate::BeginBuilder::tenant) and the HTTP layer form such keys.
+    /// [`BeginBuilder::tenant`](crate::BeginBuilder::tenant) and the HTTP layer form such keys. A
+    /// tenant that no key can have is refused when the filter is used.
     pub fn tenant(mut self, tenant: impl fmt::Display) -> Self {
         self.tenant = Some(tenant.to_string());
         self
@@ -242,7 +243,8 @@ impl Filter {
     }
 
     /// Selects only tokens and workflows that have ended and whose result is kept. Conditions that
-    /// no such work has, such as [`need`](Self::need), are refused.
+    /// select no such work, such as [`need`](Self::need), are refused. So is a
+    /// [`group`](Self::group): it would contain the results of all tokens.
     ///
     /// The time of [`since`](Self::since) and [`until`](Self::until) is the time when the work was
     /// begun. A [`cause`](Self::cause) selects only workflows: the failure of a token that has
@@ -266,9 +268,11 @@ impl Filter {
     }
 
     /// Refuses a condition with an empty text: an unset variable of a shell is no selection.
-    /// Refuses conditions that no work with a result has: a redact cannot be undone.
-    pub(super) fn check(&self) -> Result<(), InvalidSetting> {
-        let lists_and_needs = [
+    /// Refuses conditions that no work with a result has, and a group, which has the results of all
+    /// tokens: a redact cannot be undone. Refuses a tenant that no key can have: it would match no
+    /// record, and no error would show the reason.
+    pub(super) fn check(&self) -> Result<(), InvalidArgument> {
+        let not_for_results = [
             ("only_tokens", self.tokens.is_some()),
             ("only_workflows", self.workflows.is_some()),
             ("only_late_events", self.late_events),
@@ -276,9 +280,14 @@ impl Filter {
             ("need", self.need.is_some()),
             ("class", self.class.is_some()),
             ("due", self.due),
+            // The results of all tokens are one group, and so are all tokens that need no operator.
+            ("group", self.group.is_some()),
+            ("topic", self.topic.is_some()),
+            ("consumer", self.consumer.is_some()),
+            ("message", self.message.is_some()),
         ];
-        if let Some((name, _)) = lists_and_needs.into_iter().find(|(_, given)| self.with_result && *given) {
-            return Err(InvalidSetting::NotForResults { name });
+        if let Some((name, _)) = not_for_results.into_iter().find(|(_, given)| self.with_result && *given) {
+            return Err(InvalidSetting::NotForResults { name }.into());
         }
         let texts = [
             ("prefix", &self.prefix),
@@ -294,10 +303,15 @@ impl Filter {
             ("within", &self.within),
             ("text", &self.text),
         ];
-        match texts.into_iter().find(|(_, text)| text.as_ref().is_some_and(|text| text.is_empty())) {
-            Some((name, _)) => Err(InvalidSetting::EmptyCondition { name }),
-            None => Ok(()),
+        if let Some((name, _)) =
+            texts.into_iter().find(|(_, text)| text.as_ref().is_some_and(|text| text.is_empty()))
+        {
+            return Err(InvalidSetting::EmptyCondition { name }.into());
         }
+        if let Some(tenant) = &self.tenant {
+            key::of_tenant(tenant)?;
+        }
+        Ok(())
     }
 
     /// The same filter, but only for messages in these states.
@@ -366,12 +380,17 @@ impl Filter {
             && has(&self.cause, it.cause.as_deref())
             && has(&self.owner, it.owner.as_deref())
             && self.within.as_ref().is_none_or(|key| within == Some(key.as_str()))
-            && self.text.as_ref().is_none_or(|text| mentions(it, text))
+            && self.text.as_ref().is_none_or(|text| mentions(it, text) || self.is_group(it, text))
             && self.at_least_for.is_none_or(|time| since <= time::before(now, time))
             && self.at_most_for.is_none_or(|time| since >= time::before(now, time))
             && self.since.is_none_or(|from| it.since.is_some_and(|since| since >= from))
             && self.until.is_none_or(|until| it.since.is_some_and(|since| since < until))
             && (!self.due || it.is_due(now))
+    }
+
+    /// Whether the text is the group of the item. The results of all tokens are one group.
+    fn is_group(&self, it: &Match, text: &str) -> bool {
+        !self.with_result && it.group == text
     }
 
     /// The lists that contain everything that may fit.
@@ -493,10 +512,7 @@ fn mentions(it: &Match, text: &str) -> bool {
     // The key that a provider received begins with the key of the token or the workflow.
     let of_provider = text.split(' ').next() == Some(it.work.key());
     let of_message = it.topic.is_some() && it.work.short_id() == text;
-    it.group == text
-        || of_message
-        || of_provider
-        || texts.into_iter().flatten().any(|has| contains(has, text))
+    of_message || of_provider || texts.into_iter().flatten().any(|has| contains(has, text))
 }
 
 /// The conditions in words, such as `held; cause contains "relay"`.

@@ -156,10 +156,14 @@ impl Match {
     }
 }
 
-/// Whether this is the key as stored: alone, or followed by a version.
+/// Whether this is the key as stored: the whole text, or followed by a version.
+///
+/// A listing prints the whole text. A key of another writer may have a space, and is no partition
+/// key of this library.
 #[cfg(feature = "workflow")]
 fn is_of_key(stored: &str, key: &str) -> bool {
-    matches!(Partition::parse(stored), Ok(Partition::Workflow { key: found, .. }) if found == key)
+    stored == key
+        || matches!(Partition::parse(stored), Ok(Partition::Workflow { key: found, .. }) if found == key)
 }
 
 /// Whether this is the key as stored. Only workflows have versions.
@@ -188,5 +192,14 @@ mod tests {
         assert_eq!(of("order/10"), ["order/10", "order/10 v2"]);
         assert_eq!(of("order"), ["order"]);
         assert!(of("locker").is_empty() && of("order/").is_empty());
+    }
+
+    #[test]
+    fn key_as_a_listing_prints_it_is_found() {
+        for stored in ["order/1 v2", "order caf\u{e9} 7", "order/1 v1", "locker outbox order/1"] {
+            assert!(is_of_key(stored, stored), "{stored}");
+        }
+        assert!(!is_of_key("order/1", "order/1 v2") && !is_of_key("order/1 v3", "order/1 v2"));
+        assert!(!is_of_key("order caf\u{e9} 7", "order"));
     }
 }

@@ -445,13 +445,16 @@ impl Session {
         if let Some(at) = expires {
             self.expire_answer(record, at).await;
         }
-        metrics::count_outcome(metrics::ENDED, &record.key, write.outcome());
+        // The token of a correction or a redact had ended before.
+        if !matches!(write, Write::Redact { .. } | Write::Resolve { verb: Resolution::Corrected, .. }) {
+            metrics::count_outcome(metrics::ENDED, &record.key, write.outcome());
+        }
         tracing::info!(
             lock.token = self.shown(record.key.as_str()),
             lock.owner = record.locked_by,
             lock.outcome = write.outcome(),
             operator = by,
-            "an operator ended the token"
+            "an operator acted on the token"
         );
         Ok(Ok(()))
     }

@@ -35,10 +35,12 @@ const OPTIONS: [(&str, Unless, &str); 3] = [
     ("not-started", Unless::NotStarted, "Decide about the step before it starts."),
 ];
 
+/// The act with this name. A redact cannot be undone, so only the command has it.
 fn verb_of(asked: &Asked) -> Result<Verb, Exit> {
     let name = needed(asked, "verb")?;
-    serde_json::from_value(json!(name))
-        .map_err(|_| Exit::say(Exit::USAGE, format!("there is no act {name:?}")))
+    let verb: Option<Verb> = serde_json::from_value(json!(name)).ok();
+    let verb = verb.filter(|verb| *verb != Verb::Redact);
+    verb.ok_or_else(|| Exit::say(Exit::USAGE, format!("there is no act {name:?}")))
 }
 
 /// Returns the act of a verb. An act on an event also needs its name.
@@ -52,7 +54,6 @@ pub(super) fn act_with(verb: Verb, result: Option<Value>) -> Result<Act, Exit> {
         (Verb::Compensate, _) => Act::compensate(),
         (Verb::Cancel, _) => Act::cancel(),
         (Verb::Close, _) => Act::close(),
-        (Verb::Redact, _) => Act::redact(),
         (Verb::Redrive, _) => Act::redrive(),
         (Verb::Archive, _) => Act::archive(),
         (Verb::Restore, _) => Act::restore(),
