@@ -25,6 +25,12 @@ async fn every_outcome_is_counted_and_no_label_holds_a_key() {
     held_by(token("secret-3")).await.release().await.expect("released");
     held_by(token("secret-4")).await.hold("odd").await.expect("held");
     let _ = token("secret-5").run(async |_| Ok::<_, Failure>(f64::NAN)).await.expect("done");
+    // It has no result.
+    let fails = token("secret-7").run(async |_| {
+        wire.next([Fate::Denied]);
+        Err::<i32, _>(Failure::transient("no route".to_owned()))
+    });
+    fails.await.expect_err("it failed");
     let late = held_by(token("secret-6")).await;
     bench.clock.advance(Duration::from_secs(3600));
     let _over = held_by(token("secret-6").take_over_after(Duration::ZERO)).await;
@@ -40,7 +46,7 @@ async fn every_outcome_is_counted_and_no_label_holds_a_key() {
         assert!(operation.is_none_or(|operation| operation == "card/charge"));
     }
     let expected = [
-        ("lockTokensAcquired", 7),
+        ("lockTokensAcquired", 8),
         ("lockTokensReplayed", 1),
         ("lockTokensInProgress", 1),
         ("lockTokensMismatched", 1),
@@ -50,7 +56,7 @@ async fn every_outcome_is_counted_and_no_label_holds_a_key() {
         ("lostOwnership", 1),
         ("unrecordedResults", 1),
         ("inDoubt", 1),
-        ("workDuration", 2),
+        ("workDuration", 3),
         ("silentRequests", 1),
     ];
     for (name, count) in expected {

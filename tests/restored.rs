@@ -339,6 +339,30 @@ async fn key_of_forgotten_work_is_as_old_as_its_request() {
     }
 }
 
+/// An operator allowed the work inside which the key is used.
+#[tokio::test(start_paused = true)]
+async fn key_inside_opened_work_is_as_old_as_its_request() {
+    // A newer time may be that of the operator's act.
+    for (is_old, hours, outcome_then) in
+        [(true, 22, "acquired"), (true, 23, "inprogress"), (false, 1, "inprogress")]
+    {
+        let table = Restored::new(empty).await;
+        let closed = table.closed();
+        let outer = released(&table, &closed, "t").await;
+        let inner = closed.token("inner").expect_within(MINUTE).take_over_after(Duration::ZERO);
+        let inner = inner.recognised_for(24 * HOUR);
+        let inner = inner.requested_at(if is_old { table.before } else { table.after });
+        let begun = inner.clone();
+        let ran = outer.run(async move |_| {
+            drop(held_by(begun).await);
+            Ok::<_, Failure>(())
+        });
+        ran.await.expect("an answer");
+        table.bench.clock.advance(hours * HOUR);
+        assert_eq!(outcome(inner).await, outcome_then, "{is_old}, after {hours} hours");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn lost_reply_does_not_close_an_opened_key() {
     let table = Restored::new(empty).await;

@@ -12,7 +12,7 @@
 //! | `lockTokensEnded` | counter | `operation`, `outcome` | tokens ended: `success`, `failure`, `held`, `released`, `resolved`, `closed` |
 //! | `lockTokensExtended` | counter | `operation` | expected completions postponed |
 //! | `lostOwnership` | counter | `operation` | ends and extensions by an attempt that no longer owned the token |
-//! | `unrecordedResults` | counter | `operation` | results of successful work that could not be stored |
+//! | `unrecordedResults` | counter | `operation` | answers and failures of work that could not be stored |
 //! | `inDoubt` | counter | `operation` | work left with an unknown outcome |
 //! | `workDuration` | histogram, seconds | `operation`, `outcome` | duration of the work inside `run` |
 //! | `requests` | counter | `verb` | requests to DynamoDB, retries included |

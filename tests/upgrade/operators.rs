@@ -24,7 +24,7 @@ const GROUPS: [&str; 19] = [
     "inDoubt Tokens: no reply",
     r#"quarantined Workflows("trip"): step book is in doubt: it may or may not have happened: no reply of the airline"#,
     r#"quarantined Workflows("trip"): step book failed and needs an operator: the airline is unknown"#,
-    r#"quarantined Workflows("trip"): the recorded result of step book cannot be read as the type asked for: the stored answer does not match the requested type: invalid type, expected a string at line 1 column 1"#,
+    r#"quarantined Workflows("trip"): the recorded result of step book cannot be read as the type asked for: the stored answer does not match the requested type: invalid type, expected a string at line 1 column 1; read it as the type that"#,
     r#"dead Received { consumer: "packer", topic: "placed" }: the order is unknown"#,
     r#"dead Messages("dead"): send dead about letter/dead was declined"#,
     r#"dead Messages("corrected"): send corrected about letter/corrected was declined"#,

@@ -1,5 +1,6 @@
 //! A workflow that ended, and is compensated again because an outcome arrived late.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use locker::operator::Act;
@@ -9,6 +10,7 @@ use locker::workflow::{
 };
 use locker::{Failure, Intervened};
 use locker_tests::{DAY, ada};
+use tokio::sync::Semaphore;
 
 use crate::bench::{Books, Desk, LATER};
 use crate::interleavings::{Script, forever, input};
@@ -339,7 +341,7 @@ async fn step_recorded_after_a_close_waits_for_its_repair() {
 #[tokio::test]
 async fn refund_that_happened_after_a_close_waits_for_an_operator() {
     for (outcome, needs_operator) in [(Compensated::Done, true), (Compensated::Nothing, false)] {
-        let (desk, code) = (Desk::new().await, RefundInDoubt);
+        let (desk, code) = (Desk::new().await, RefundInDoubt(None));
         let (workflows, _) = desk.machine();
         drop(workflows.start(&code, "o/1", &()).run().await.unwrap());
         desk.settle(&code).await;
@@ -363,9 +365,16 @@ async fn refund_that_happened_after_a_close_waits_for_an_operator() {
     }
 }
 
-/// A charge whose refund is in doubt.
+/// A charge whose refund is in doubt, or is slow.
+#[derive(Clone, Default)]
+struct RefundInDoubt(Option<Slow>);
+
+/// A call that waits for the gate.
 #[derive(Clone)]
-struct RefundInDoubt;
+struct Slow {
+    begun: Arc<Semaphore>,
+    gate: Arc<Semaphore>,
+}
 
 impl Workflow for RefundInDoubt {
     const NAME: &'static str = "refund-in-doubt";
@@ -379,8 +388,34 @@ impl Workflow for RefundInDoubt {
     }
 
     async fn compensate(&self, _: &Flow, _: Compensation) -> Result<Compensated, Failure> {
-        Err(Failure::in_doubt("no reply".to_owned()))
+        let Some(slow) = &self.0 else { return Err(Failure::in_doubt("no reply".to_owned())) };
+        slow.begun.add_permits(1);
+        drop(slow.gate.acquire().await.unwrap());
+        Ok(Compensated::Done)
     }
+}
+
+/// The driver that makes the refund is slow. Meanwhile the operator refunds the charge.
+#[tokio::test]
+async fn refund_of_a_slow_driver_after_a_close_waits_for_an_operator() {
+    let desk = Desk::new().await;
+    let slow = Slow { begun: Arc::new(Semaphore::new(0)), gate: Arc::new(Semaphore::new(0)) };
+    let code = RefundInDoubt(Some(slow.clone()));
+    let driver = tokio::spawn({
+        let (workflows, code) = (desk.machine().0, code.clone());
+        async move { drop(workflows.start(&code, "o/1", &()).run().await) }
+    });
+    drop(slow.begun.acquire().await.unwrap());
+    desk.bench.clock.advance(LATER);
+    desk.settle(&code).await;
+    let (workflows, _) = desk.machine();
+    assert_eq!(desk.quarantine().await, ["o/1"]);
+    assert_eq!(workflows.close(&desk.view("o/1").await, &ada()).await.unwrap(), Intervened::Done);
+    slow.gate.add_permits(1);
+    driver.await.unwrap();
+    let reason = desk.view("o/1").await.reason().unwrap_or_default().to_owned();
+    assert!(reason.starts_with("a compensation in doubt happened"), "{reason}");
+    assert_eq!(desk.quarantine().await, ["o/1"]);
 }
 
 /// An application that cancels by key has not read the records.

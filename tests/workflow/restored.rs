@@ -4,7 +4,7 @@
 use chrono::{DateTime, Utc};
 use locker::operator::{Act, Console};
 use locker::workflow::{Completer, Flow, Outcome, RetryPolicy, State, StepKind, Stop, Workflow, Workflows};
-use locker::{Failure, Intervened, RunError};
+use locker::{Begun, Failure, Intervened, RunError};
 use locker_tests::{DAY, Fate, HOUR, MINUTE, Wire, ada};
 use tokio::task::JoinHandle;
 
@@ -177,27 +177,48 @@ async fn steps_have_the_time_of_their_workflow() {
 async fn charge_in_doubt_after_a_restore_is_not_sent_again() {
     let desk = Desk::new().await;
     let code = Script::new(|flow, script| async move {
+        if flow.key().as_str() == "next" && flow.key_version() == 1 {
+            return Err(flow.continue_as_new(&input()));
+        }
         let charge = flow.once("charge").recognised_for(DAY).retry(RetryPolicy::never());
         let send = async |_| {
             script.books.enter(format!("charge {}", flow.key().as_str()));
-            let is_sent = script.books.entries().iter().filter(|it| it.ends_with(flow.key().as_str())).count();
+            let is_sent =
+                script.books.entries().iter().filter(|it| it.ends_with(flow.key().as_str())).count();
             if is_sent > 1 { Ok("paid".to_owned()) } else { Err(Failure::in_doubt("no reply".to_owned())) }
         };
         charge.run(send).await
     });
     let before = desk.now();
     desk.bench.clock.advance(HOUR);
-    let workflows = closed(&desk, desk.now());
+    let end = desk.now();
+    let workflows = closed(&desk, end);
     desk.bench.clock.advance(MINUTE);
     let start = |key: &'static str, at| workflows.start(&code, key, &input()).requested_at(at).run();
     let outcomes = [start("old", before).await, start("new", desk.now()).await];
     assert!(matches!(&outcomes, [Ok(Outcome::Quarantined(_)), Ok(_)]), "{outcomes:?}");
-    assert_eq!(workflows.retry(&desk.view("old").await, &ada()).await.expect("an answer"), Intervened::Done);
+    // Its next version does the work.
+    let next = start("next", before).await;
+    assert!(matches!(next, Ok(Outcome::Quarantined(_))), "{next:?}");
+    for key in ["old", "next"] {
+        let retried = workflows.retry(&desk.view(key).await, &ada()).await.expect("an answer");
+        assert_eq!(retried, Intervened::Done);
+    }
+    // An operator may also have allowed the work that starts the workflow.
+    let tokens = desk.bench.machine_with(|settings| settings.restored = Some(end)).0;
+    let outer = tokens.token("outer").requested_at(before);
+    let Ok(Begun::Restored(record)) = outer.clone().begin().await else { panic!("it is held") };
+    assert_eq!(tokens.release(&record, &ada()).await.expect("an answer"), Intervened::Done);
+    let inner = async |_| Ok::<_, Failure>(workflows.start(&code, "inner", &input()).run().await.is_ok());
+    assert!(matches!(outer.run(inner).await, Ok(started) if *started));
     drive(&desk, &workflows, &code).await;
-    let states = [desk.view("old").await.state(), desk.view("new").await.state()];
-    assert_eq!(states, [State::Running, State::Completed]);
-    assert_eq!(desk.quarantine().await, ["old"]);
-    assert_eq!(code.books.entries().iter().filter(|it| it.ends_with("old")).count(), 1);
+    assert_eq!(desk.view("new").await.state(), State::Completed);
+    let mut waiting = desk.quarantine().await;
+    waiting.sort_unstable();
+    assert_eq!(waiting, ["inner", "next v2", "old"]);
+    let mut sent = code.books.entries();
+    sent.sort_unstable();
+    assert_eq!(sent, ["charge inner", "charge new", "charge new", "charge next", "charge old"]);
 }
 
 /// Both charges happened after the backup. A decision about one does not allow the other.

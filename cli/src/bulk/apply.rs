@@ -47,8 +47,8 @@ impl Apply {
 /// The plan as the audit shows it: with the operator who applies it. If another operator made
 /// it, the reason names the maker.
 ///
-/// A reason without room for the name of the maker is cut. The maker could apply the plan, so a
-/// second operator can, too.
+/// A reason without room for the name of the maker is cut. Otherwise only the maker could apply
+/// such a plan.
 pub(crate) fn applied_by(mut plan: Plan, by: String) -> Plan {
     if plan.by != by {
         // The library adds the mark of the plan to the reason.

@@ -136,7 +136,7 @@ impl Sqs {
             let mut stopped = stopped.clone();
             loop {
                 let until = time::after(consumer.now(), A_RUN);
-                // After an error, the next run also has to wait: at once it would find the same.
+                // After an error, the next run also waits: an immediate run would meet it again.
                 let is_over = match consumer.clone().deadline(until).run(&handle).await {
                     Ok(report) => report.finished || report.stopped_by.is_some(),
                     Err(error) => {

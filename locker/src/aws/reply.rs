@@ -29,8 +29,8 @@ const WITHIN: Duration = Duration::from_secs(4);
 ///
 /// If the target refuses two of them alone, the others get the same outcome: that is cheaper than a
 /// request for each. After a request without a reply, the rest is left for later. The same holds if
-/// the call has no time for another request: a call that is cut off loses the outcomes of all its
-/// messages.
+/// another request may exceed the 10 seconds of a call: a call that is cut off loses the outcomes
+/// of all its messages.
 pub(super) async fn send(service: &impl Service, batch: &[Envelope]) -> Vec<Sent> {
     let began = Instant::now();
     let refused = match within(service, batch).await {

@@ -218,9 +218,9 @@ impl DeadLetters {
     /// does not decide about such a message.
     fn may_be_forgotten(&self, dead: &Letter) -> bool {
         let context = self.workflows.context();
-        // A dead message is due since its death. Both times count: an operator's note makes the
-        // request newer and decides nothing, and an unsent message of the backup may have been sent
-        // before it died in the restored table.
+        // A dead message is due since its death. The earlier time counts. A note makes the request
+        // newer and decides nothing. An unsent message of the backup may have been sent before it
+        // died in the restored table.
         let since = dead.requested().min(dead.next_due);
         // The rules for a restored table make older messages dead as in doubt.
         let is_closed = context.restored().is_some();

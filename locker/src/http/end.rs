@@ -238,7 +238,7 @@ impl IdempotencyLayer {
     async fn release(&self, lock: Lock) {
         let attempt = lock.attempt();
         if let Err(end) = lock.release().await {
-            self.locker.session().unrecorded(&attempt, end);
+            self.locker.session().not_stored(&attempt, end);
         }
     }
 }

@@ -47,7 +47,7 @@ impl From<ReceiveError> for NotDone {
 /// pause: while one message of a group is in flight, the queue delivers no other message of the
 /// group.
 ///
-/// `returns` makes messages without a pause that were not begun visible at once. A message that
+/// `returns` makes a message visible at once if it was not begun and has no pause. A message that
 /// failed without a pause, such as because the table could not be read, is visible again after a
 /// growing pause: without it, the message and its group would wait for the whole visibility
 /// timeout. The same holds for a message that is done and could not be deleted.
@@ -64,8 +64,8 @@ pub(crate) async fn each<'a>(
     returns: Option<&dyn AnyVisibility>,
 ) -> Vec<String> {
     let mut failed = Failed::default();
-    // Messages that still need a time for their next delivery: their pauses, and the time for the
-    // messages without a pause.
+    // Messages whose visibility is set at the end: with the pause, or with the other time if there
+    // is no pause.
     let mut left = Vec::new();
     for delivery in deliveries {
         // A message of a group fails, and its queue delivers it again. A later message of the group

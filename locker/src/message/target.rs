@@ -90,7 +90,7 @@ impl Sent {
 /// class of its outcome. The relay decides when to retry, and in which order.
 ///
 /// A call that takes longer than 10 seconds is dropped, and counts as [`Sent::Unknown`] for all of
-/// its messages. A call that panics counts as the same.
+/// its messages. So does a call that panics.
 pub trait Target: Send + Sync + 'static {
     /// The most messages that one call is given. Default: 10, as for Amazon SQS, SNS and
     /// EventBridge.

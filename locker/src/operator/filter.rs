@@ -243,8 +243,8 @@ impl Filter {
     }
 
     /// Selects only tokens and workflows that have ended and whose result is kept. Conditions that
-    /// select no such work, such as [`need`](Self::need), are refused. So is a
-    /// [`group`](Self::group): it would contain the results of all tokens.
+    /// select no such work, such as [`need`](Self::need), are refused. A [`group`](Self::group) is
+    /// refused too: the results of all tokens are one group.
     ///
     /// The time of [`since`](Self::since) and [`until`](Self::until) is the time when the work was
     /// begun. A [`cause`](Self::cause) selects only workflows: the failure of a token that has
@@ -268,9 +268,9 @@ impl Filter {
     }
 
     /// Refuses a condition with an empty text: an unset variable of a shell is no selection.
-    /// Refuses conditions that no work with a result has, and a group, which has the results of all
-    /// tokens: a redact cannot be undone. Refuses a tenant that no key can have: it would match no
-    /// record, and no error would show the reason.
+    /// A redact cannot be undone, so conditions that select no result are refused, and a group,
+    /// which selects the results of all tokens. Refuses a tenant that no key can have: it would
+    /// match no record, and no error would show the reason.
     pub(super) fn check(&self) -> Result<(), InvalidArgument> {
         let not_for_results = [
             ("only_tokens", self.tokens.is_some()),

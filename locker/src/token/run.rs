@@ -47,7 +47,7 @@ pub enum Origin {
     /// If the work succeeded, it is done: return the answer to your caller. Other callers may find
     /// the work in progress until an operator resolves the token. After [`Error::Answer`] they find
     /// the token held. After [`Error::LostOwnership`] they get the outcome of the attempt that took
-    /// it over.
+    /// it over, or of the operator who ended it.
     Unrecorded(Box<EndError>),
 }
 
@@ -260,7 +260,10 @@ impl Lock {
                 metrics::work_took(&key, "success", seconds);
                 let (json, value) = as_stored(value);
                 let ended = self.succeed::<E>(json).await;
-                let origin = ended.map_or_else(|end| session.unrecorded(&attempt, end), |()| Origin::Fresh);
+                let origin = match ended {
+                    Ok(()) => Origin::Fresh,
+                    Err(end) => session.unrecorded(&attempt, end),
+                };
                 Ok(Answer { value, origin })
             }
             Err(error) => {
@@ -280,7 +283,14 @@ impl Lock {
                         (error, self.fail_as::<E>(finish, json, (class, &cause)).await)
                     }
                 };
-                let origin = ended.map_or_else(|end| session.unrecorded(&attempt, end), |()| Origin::Fresh);
+                let origin = match ended {
+                    Ok(()) => Origin::Fresh,
+                    // There is no result.
+                    Err(end) if matches!(class, Class::Transient | Class::InDoubt) => {
+                        session.not_stored(&attempt, end)
+                    }
+                    Err(end) => session.unrecorded(&attempt, end),
+                };
                 Err(RunError::Failed { error, cause, class, origin })
             }
         }
@@ -383,9 +393,14 @@ fn instead<E: Classify>(class: Class, text: &str) -> String {
 }
 
 impl Session {
-    /// Report work that ended while storing its outcome failed.
+    /// Reports work that has a result which could not be stored.
     pub(crate) fn unrecorded(&self, attempt: &Attempt, end: EndError) -> Origin {
         metrics::count(metrics::UNRECORDED, attempt.key());
+        self.not_stored(attempt, end)
+    }
+
+    /// Reports work whose end could not be stored.
+    pub(crate) fn not_stored(&self, attempt: &Attempt, end: EndError) -> Origin {
         let cause = std::error::Error::source(&end).map(ToString::to_string);
         tracing::error!(
             lock.token = self.shown(attempt.key().as_str()),

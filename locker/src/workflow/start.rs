@@ -455,6 +455,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             expected: self.expected,
             retention: self.retention,
             within: self.within.clone().or_else(session::within),
+            opened: session::opened().filter(|_| context.restored().is_some()),
             continues: None,
         };
         let requested = self.requested.or_else(session::requested).max(session::opened());

@@ -232,6 +232,6 @@ async fn run_that_an_error_stopped_is_repeated_after_a_minute() {
     wire.matching(is_list, Fate::Denied);
     let handle = async |_: Delivery| Ok::<_, Failure>(());
     let sqs = Queue::default().sqs();
-    sqs.poll(&consumer, NEEDS, handle, tokio::time::sleep(Duration::from_secs(50))).await;
-    assert_eq!(wire.take().iter().filter(|it| is_list(it)).count(), 1);
+    sqs.poll(&consumer, NEEDS, handle, tokio::time::sleep(Duration::from_secs(90))).await;
+    assert_eq!(wire.take().iter().filter(|it| is_list(it)).count(), 2);
 }

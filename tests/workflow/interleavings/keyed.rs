@@ -56,7 +56,7 @@ async fn a_late_outcome_of_a_shared_step_that_was_taken_over_is_compensated() {
 }
 
 #[tokio::test]
-async fn a_step_that_is_to_be_compensated_may_not_expire() {
+async fn pivot_and_compensated_step_may_not_expire() {
     for is_pivot in [false, true] {
         let desk = Desk::new().await;
         let script = Script::new(move |flow, script| async move {

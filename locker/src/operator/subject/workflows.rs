@@ -390,7 +390,8 @@ fn effect(view: &View, act: &Act) -> String {
             "it happened: the result \"done\" means that it is compensated, \"nothing\" that there was nothing to compensate".to_owned()
         }
         _ if recorded.is_some_and(|step| step.is_cancelled_in_doubt(&view.header.run_id())) => {
-            "it happened: it is compensated, also if an earlier compensation found nothing".to_owned()
+            let when = if view.header.closed { "after a retry of the workflow " } else { "" };
+            format!("it happened: {when}it is compensated, also if an earlier compensation found nothing")
         }
         _ => "it happened: the workflow continues with this result".to_owned(),
     }

@@ -243,15 +243,16 @@ impl Plan {
         let Some(restored) = self.session.restored() else { return token };
         // An operator who opened the key allowed all that its work begins.
         let opened = self.opened.max(released.and_then(|record| restored.opened(record)));
-        if restored.is_before(self.requested.max(opened)) {
-            // An attempt that the table has forgotten may have given the provider the key. It was
-            // not earlier than its request.
-            let earliest = self.requested.unwrap_or(DateTime::UNIX_EPOCH).min(token.created);
-            let since = token.key_use.since.or(Some(earliest));
-            self.held_by_restore(NewToken { key_use: KeyUse { since, ..token.key_use }, ..token })
-        } else {
-            NewToken { opened, ..token }
+        let is_held = restored.is_before(self.requested.max(opened));
+        if is_held || self.opened.is_some() {
+            // An attempt that the table has forgotten may have given the provider the key. No
+            // attempt was earlier than its request. Inside a workflow, the time of the request is
+            // that of the operator's act.
+            let asked = self.requested.filter(|at| restored.is_before(Some(*at)));
+            let earliest = asked.unwrap_or(DateTime::UNIX_EPOCH).min(token.created);
+            token.key_use.since = token.key_use.since.or(Some(earliest));
         }
+        if is_held { self.held_by_restore(token) } else { NewToken { opened, ..token } }
     }
 
     /// Returns the token that replaces the overdue token. A probe has asked the provider, so its

@@ -284,6 +284,7 @@ impl Workflows {
             continues: None,
             retention: settings.retention,
             within: None,
+            opened: None,
         };
         let by = operator.at(context.now());
         let header = Header::cancelled(new, by.clone(), context.stamp());
@@ -406,9 +407,10 @@ impl Workflows {
         }
     }
 
-    /// The steps in doubt of a workflow in quarantine, cancelled. `None`: not possible.
+    /// The steps in doubt of a workflow in quarantine, cancelled, and its compensations in doubt,
+    /// disowned. `None`: not possible.
     ///
-    /// The outcome of such a step may still arrive. It is then shown.
+    /// The outcome of each may still arrive. It is then shown.
     fn steps_in_doubt_cancelled<'a>(&self, seen: &'a View) -> Option<Changes<'a>> {
         if !seen.header.is_quarantined() {
             return None;
@@ -416,12 +418,17 @@ impl Workflows {
         let run = seen.header.run_id();
         let in_doubt = seen.steps.iter().filter(|step| {
             let record = &step.placed.record;
-            record.kind == StepKind::Once && record.state == StepState::Started && step.placed.is_of(&run)
+            let is_effect = matches!(record.kind, StepKind::Once | StepKind::Compensation);
+            is_effect && record.state == StepState::Started && step.placed.is_of(&run)
         });
         // In one transaction, so that no step of a workflow that another operator has made due is
         // cancelled.
         let cancelled = |record: &'a StepRecord| {
-            let event = StepEvent::Cancel { seen: record.revision.clone(), anyway: true };
+            let seen = record.revision.clone();
+            let event = match record.kind {
+                StepKind::Compensation => StepEvent::Disowned { seen },
+                _ => StepEvent::Cancel { seen, anyway: true },
+            };
             let next = record.on(&event, self.context().stamp()).ok()?;
             Some((Some(record), next))
         };

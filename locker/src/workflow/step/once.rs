@@ -114,6 +114,8 @@ impl<'a> Once<'a> {
     ///
     /// If an old workflow is resumed after the record was deleted, it runs the step again, with the
     /// first idempotency key. The record of a pivot or of a step with a compensation cannot expire.
+    /// Give all workflows that use the key the same settings: a workflow without a pivot and with a
+    /// retention may end the step first, and then the record expires.
     pub const fn retention(mut self, retention: Retention) -> Self {
         self.retention = retention;
         self
@@ -123,8 +125,9 @@ impl<'a> Once<'a> {
     ///
     /// Until shortly before the end of this time, a step in doubt is sent again with the same key.
     /// If the provider then refuses the request permanently, this proves nothing about the first
-    /// attempt, so the probe or an operator decides. They also decide about a workflow that an
-    /// operator let run after a [restore](crate::Settings::restored): the age of the key is unknown.
+    /// attempt, so the probe or an operator decides. After a
+    /// [restore](crate::Settings::restored), they also decide about each step in doubt of work that
+    /// an operator allowed: the age of its keys is unknown.
     pub const fn recognised_for(mut self, time: Duration) -> Self {
         self.recognised = time;
         self

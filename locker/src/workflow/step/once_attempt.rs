@@ -16,9 +16,7 @@ use crate::core::answer::{self, AnswerError};
 use crate::core::class::Class;
 use crate::core::name;
 use crate::core::time;
-use crate::core::workflow::step::{
-    End, HolderAct, RecordId, StepEvent, StepRecord, StepRefusal, StepState,
-};
+use crate::core::workflow::step::{End, HolderAct, RecordId, StepEvent, StepRecord, StepRefusal, StepState};
 use crate::error::Error;
 use crate::failure::{Classify, Failure};
 use crate::metrics;
@@ -280,8 +278,9 @@ impl Once<'_> {
         Err(failed(&self.finish(started, StepState::Held, false, json, Source::Unrecorded).await?))
     }
 
-    /// Returns whether the record may be deleted. Not if the step is a pivot or has a compensation,
-    /// or may get one: this call may have taken the step over from code that declares it.
+    /// Returns whether the record may be deleted. A record stays if another workflow compensates
+    /// the step, or if the pointer is a pivot or has a compensation. The pointer may be of older
+    /// code.
     fn may_expire(&self, started: &StepRecord) -> bool {
         let flow = self.flow;
         let pointer = flow.recorded(&RecordId::at(flow.workflow(), self.place()));

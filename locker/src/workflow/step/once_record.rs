@@ -72,8 +72,8 @@ impl Starting {
         };
         crate::settings::check_retention(once.retention).map_err(Error::from)?;
         if (compensation.is_some() || once.pivot) && once.retention != Retention::Forever {
-            let reason =
-                "the record of a pivot, or of a step with a compensation, cannot expire; use `Retention::Forever`";
+            let reason = "the record of a pivot, or of a step with a compensation, cannot expire; use \
+                          `Retention::Forever`";
             return Err(StopKind::invalid(&once.name, reason));
         }
         let mut pointer = own_step(StepKind::Pointer);
@@ -277,7 +277,7 @@ impl Once<'_> {
                 let state = stored.state.as_str();
                 let settled = match stored.settled.is_empty() {
                     true => String::new(),
-                    false => format!(", after versions that are settled ({})", stored.settled),
+                    false => format!(", and its earlier versions ({}) are settled", stored.settled),
                 };
                 let why = format!(
                     "an operator recorded its result, and the record under its key is {state}{settled}: compare \

@@ -96,6 +96,7 @@ impl Flow {
             expected: seen.expected,
             retention: seen.retention,
             within: seen.within.clone(),
+            opened: seen.opened.filter(|_| self.context().restored().is_some()),
             continues: None,
         })
     }

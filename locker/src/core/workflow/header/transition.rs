@@ -32,6 +32,8 @@ pub(crate) struct NewWorkflow {
     pub(crate) expected: Duration,
     pub(crate) retention: Retention,
     pub(crate) within: Option<Work>,
+    /// In a restored table: when an operator allowed the work that starts the workflow.
+    pub(crate) opened: Option<DateTime<Utc>>,
     pub(crate) continues: Option<Continues>,
 }
 
@@ -85,7 +87,7 @@ impl Header {
             continues: new.continues.map(|continues| continues.first),
             follows_waits: new.continues.is_some_and(|continues| continues.follows_waits),
             intervention: None,
-            opened: None,
+            opened: new.opened,
             within: new.within,
             reported: false,
             signals: new.continues.map_or(0, |continues| continues.events),
@@ -529,8 +531,8 @@ impl HeaderData {
         Ok(())
     }
 
-    /// Quarantines the workflow, even after its end: an operator decides whether the effect happened
-    /// twice.
+    /// Quarantines the workflow, even after its end: an operator decides whether the effect
+    /// happened twice.
     fn twice(&mut self, why: &str, stamp: &Stamp) -> Result<(), HeaderRefusal> {
         match self.state {
             State::Reaping => return Err(HeaderRefusal::NotPossible),

@@ -52,6 +52,7 @@ pub(super) fn workflow(owner: Option<&str>, id: &str) -> Header {
         expected: EXPECTED,
         retention: Retention::For(Duration::from_secs(3600)),
         within: None,
+        opened: None,
         continues: None,
     };
     Header::started(new, stamp(start(), id))

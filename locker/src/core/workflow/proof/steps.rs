@@ -194,12 +194,42 @@ fn cancelled_step_with_its_own_key_is_freed_or_answered() {
 fn workflow_takes_over_a_step_of_another_one_that_an_operator_resolves() {
     use StepState::{Cancelled, Failed, Freed, Held, Withdrawn};
     for state in StepState::ALL {
-        let shared = changed(state, |data| data.started_for = Some("run-1".to_owned()));
+        let shared = changed(state, |data| {
+            (data.started_for, data.ttl) = (Some("run-1".to_owned()), Some(7));
+        });
         let answered = operated(&shared, answer(), 20).ok();
         let expected = [Cancelled, Failed, Held, Freed, Withdrawn].contains(&state);
         assert_eq!(answered.is_some(), expected, "{state:?}");
-        let taken = answered.is_none_or(|it| it.is_completed() && it.started_for.as_deref() == Some("run-2"));
-        assert!(taken, "{state:?}");
+        let found = answered.map(|it| (it.state, it.started_for.clone(), it.ttl));
+        let taken = (StepState::Completed, Some("run-2".to_owned()), None);
+        assert_eq!(found.unwrap_or_else(|| taken.clone()), taken, "{state:?}");
+    }
+}
+
+#[test]
+fn freed_step_does_not_forget_the_version_of_its_key() {
+    let failed = changed(StepState::Failed, |data| data.ttl = Some(7));
+    let freed = operated(&failed, OperatorStep::Free { new_key: false }, 20).expect("it is freed");
+    assert_eq!((freed.key_version, freed.ttl), (2, None));
+}
+
+/// The operator who closes a workflow does not know the outcome of its compensation.
+#[test]
+fn driver_of_a_disowned_compensation_writes_nothing() {
+    for state in StepState::ALL {
+        let record = in_state(state).record;
+        let event = StepEvent::Disowned { seen: record.revision.clone() };
+        let disowned = record.on(&event, stamp(at(5), "close"));
+        if state != StepState::Started {
+            assert_eq!(disowned.expect_err("its outcome is known"), StepRefusal::NotPossible, "{state:?}");
+            continue;
+        }
+        let disowned = disowned.expect("its driver may be at work");
+        assert_eq!((disowned.state, disowned.due), (state, record.due));
+        let act = HolderAct::Prolong(at(90));
+        let late =
+            disowned.on(&StepEvent::Holder { attempt: record.attempt.clone(), act }, stamp(at(6), "late"));
+        assert_eq!(late.expect_err("it lost the step"), StepRefusal::Lost);
     }
 }
 

@@ -88,6 +88,11 @@ pub(crate) enum StepEvent {
         seen: String,
         anyway: bool,
     },
+    /// An operator closes the workflow of a started compensation. From now on, its driver reports
+    /// the outcome.
+    Disowned {
+        seen: String,
+    },
     /// Its compensation is complete.
     Compensated {
         seen: String,

@@ -91,8 +91,8 @@ impl StepRecord {
     /// Returns the shared record for a result that an operator gave to one workflow.
     ///
     /// A stored record that prevents a start (`how`) prevents this. So does a compensated record,
-    /// unless it has another result, and any record with earlier outcomes that are settled: it may
-    /// be the same effect, which was undone.
+    /// unless its result differs, and a record whose earlier versions are settled. Each may be the
+    /// same effect, which was undone.
     pub(crate) fn share(
         given: &Self,
         stored: Option<&Self>,
@@ -158,6 +158,13 @@ impl StepRecord {
                     (StepState::Started | StepState::Held, _) => next.state = StepState::Cancelled,
                     _ => return Err(StepRefusal::NotPossible),
                 }
+            }
+            StepEvent::Disowned { seen } => {
+                self.check(seen)?;
+                if self.state != StepState::Started {
+                    return Err(StepRefusal::NotPossible);
+                }
+                next.attempt = stamp.attempt;
             }
             StepEvent::Compensated { seen } => {
                 self.check(seen)?;
@@ -256,8 +263,8 @@ impl StepData {
         if stored.is_free() && self.key_version == stored.key_version {
             // The provider may have seen the key before.
             self.created = stored.created;
-            // A withdrawn step has no effect, so no workflow has to compensate it. Nor has a new
-            // key, which was created when the step was freed.
+            // A withdrawn step has no effect, so no workflow has to compensate it. A new key has no
+            // effect either: it was created when the step was freed.
             if stored.state == StepState::Freed && stored.ended != Some(stored.created) {
                 self.answered_by(stored, new);
             }
@@ -318,6 +325,8 @@ impl StepData {
             {
                 self.end(&End::Completed(result.clone()), stamp.now);
                 self.started_for = Some(run.clone());
+                // A failed step has the retention of the workflow that started it.
+                self.ttl = None;
             }
             OperatorStep::Resolve(result)
                 if left || matches!(stored.state, Started | Failed | Held | Freed | Withdrawn) =>
@@ -343,6 +352,8 @@ impl StepData {
     fn free(&mut self, new_key: bool, stamp: &Stamp) {
         self.state = StepState::Freed;
         self.ended = Some(stamp.now);
+        // Without the record, the next start would use the first version of the key.
+        self.ttl = None;
         if new_key {
             // The new key was not used before. Its first use is later than this time, so the time
             // in which the provider recognises the key ends early and never late.
