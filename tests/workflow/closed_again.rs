@@ -357,7 +357,7 @@ async fn refund_that_happened_after_a_close_waits_for_an_operator() {
                 reason.starts_with("a compensation in doubt happened, and an operator has closed"),
                 "{reason}"
             );
-            assert_eq!(workflows.close(&view, &ada()).await.unwrap(), Intervened::Done);
+            assert_eq!(workflows.retry(&view, &ada()).await.unwrap(), Intervened::Done);
         }
         assert_eq!(report().await, Reported::Known);
         desk.settle(&code).await;
@@ -416,6 +416,8 @@ async fn refund_of_a_slow_driver_after_a_close_waits_for_an_operator() {
     let reason = desk.view("o/1").await.reason().unwrap_or_default().to_owned();
     assert!(reason.starts_with("a compensation in doubt happened"), "{reason}");
     assert_eq!(desk.quarantine().await, ["o/1"]);
+    // The driver has lost the workflow.
+    assert_eq!(desk.view("o/1").await.steps()[0].state(), StepState::Completed);
 }
 
 /// An application that cancels by key has not read the records.

@@ -31,8 +31,8 @@ pub struct HttpSettings {
     /// The largest response body, in bytes, that is read into memory to be stored. Default: 4 MiB.
     ///
     /// DynamoDB limits the *stored* response to 400 KB after compression. A response beyond either
-    /// limit is passed on to its caller. Its token is held once it is whole, and later requests get
-    /// [`Problem::ResponseTooLarge`](super::Problem::ResponseTooLarge). A
+    /// limit is passed on to its caller. Once the response is whole, its token is held, and later
+    /// requests get [`Problem::ResponseTooLarge`](super::Problem::ResponseTooLarge). A
     /// [resumable](Self::resumable) handler runs again instead.
     ///
     /// A response beyond the limit of this setting is passed on like a [stream](Self::streams).

@@ -268,9 +268,9 @@ impl Filter {
     }
 
     /// Refuses a condition with an empty text: an unset variable of a shell is no selection.
-    /// A redact cannot be undone, so conditions that select no result are refused, and a group,
-    /// which selects the results of all tokens. Refuses a tenant that no key can have: it would
-    /// match no record, and no error would show the reason.
+    /// Refuses conditions that select no result. Refuses a group of results: the results of all
+    /// tokens are one group, and a redact cannot be undone. Refuses a tenant that no key can have:
+    /// it would match no record, and no error would show the reason.
     pub(super) fn check(&self) -> Result<(), InvalidArgument> {
         let not_for_results = [
             ("only_tokens", self.tokens.is_some()),

@@ -393,21 +393,25 @@ fn instead<E: Classify>(class: Class, text: &str) -> String {
 }
 
 impl Session {
-    /// Reports work that has a result which could not be stored.
+    /// Counts and logs an answer or a failure that could not be stored.
     pub(crate) fn unrecorded(&self, attempt: &Attempt, end: EndError) -> Origin {
         metrics::count(metrics::UNRECORDED, attempt.key());
-        self.not_stored(attempt, end)
+        self.log_unstored(attempt, end, "how the work ended could not be stored")
     }
 
-    /// Reports work whose end could not be stored.
+    /// Logs an end without a result that could not be stored.
     pub(crate) fn not_stored(&self, attempt: &Attempt, end: EndError) -> Origin {
+        self.log_unstored(attempt, end, "a release or a doubt could not be stored")
+    }
+
+    fn log_unstored(&self, attempt: &Attempt, end: EndError, said: &str) -> Origin {
         let cause = std::error::Error::source(&end).map(ToString::to_string);
         tracing::error!(
             lock.token = self.shown(attempt.key().as_str()),
             lock.attempt = attempt.id(),
             error = %end,
             cause,
-            "how the work ended could not be stored"
+            "{said}"
         );
         Origin::Unrecorded(Box::new(end))
     }

@@ -307,13 +307,10 @@ pub(in crate::operator) fn events(record: &Record, now: DateTime<Utc>) -> Vec<Ti
         None => event(record.created(), Happening::Begun),
     };
     let mut events = vec![begun.by(record.locked_by())];
-    // After a restore, no earlier attempt is known.
-    let is_earlier = |since: &DateTime<Utc>| {
-        *since < record.created() && *since > DateTime::UNIX_EPOCH && !record.is_held_by_restore()
-    };
+    let is_earlier = |since: &DateTime<Utc>| *since < record.created() && *since > DateTime::UNIX_EPOCH;
     if let Some(since) = record.key_use.since.filter(is_earlier) {
         let key = record.idempotency_key();
-        let given = format!("an earlier attempt, which may have given the provider the key {key}");
+        let given = format!("an earlier attempt or request; the provider may know the key {key}");
         events.push(event(since, Happening::Begun).because(Some(given)));
     }
     let due = record.expected_completion();

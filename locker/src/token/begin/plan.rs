@@ -245,9 +245,8 @@ impl Plan {
         let opened = self.opened.max(released.and_then(|record| restored.opened(record)));
         let is_held = restored.is_before(self.requested.max(opened));
         if is_held || self.opened.is_some() {
-            // An attempt that the table has forgotten may have given the provider the key. No
-            // attempt was earlier than its request. Inside a workflow, the time of the request is
-            // that of the operator's act.
+            // A forgotten attempt may have given the provider the key, at the earliest at its
+            // request. A newer time is that of the operator's act, so the age is unknown.
             let asked = self.requested.filter(|at| restored.is_before(Some(*at)));
             let earliest = asked.unwrap_or(DateTime::UNIX_EPOCH).min(token.created);
             token.key_use.since = token.key_use.since.or(Some(earliest));

@@ -109,8 +109,8 @@ impl Workflows {
     ///
     /// The code declares the compensation and the key of a step that was never recorded when it
     /// reaches the step. If the workflow is compensated earlier, it is quarantined, because the
-    /// compensation is unknown. A step of this workflow that was cancelled in doubt is compensated;
-    /// if the workflow was closed, after a [`retry`](Self::retry).
+    /// compensation is unknown. A step of this workflow that was cancelled in doubt is compensated.
+    /// If an operator closed the workflow, it is compensated after a [`retry`](Self::retry).
     ///
     /// # Errors
     ///

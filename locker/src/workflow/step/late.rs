@@ -50,6 +50,10 @@ impl Once<'_> {
         let reported = Box::pin(context.report_outcome(&report, flow.until().for_end())).await?;
         let (key, step) = (context.shown(flow.workflow()), &self.name);
         match reported {
+            // A compensation changes further steps, and those writes do not check the workflow.
+            (_, Some(_)) if self.compensates.is_some() && !flow.is_held().await? => {
+                return Err(StopKind::Lost);
+            }
             (_, Some(record)) => {
                 flow.remember(record.clone());
                 return Ok(record);

@@ -114,8 +114,8 @@ impl<'a> Once<'a> {
     ///
     /// If an old workflow is resumed after the record was deleted, it runs the step again, with the
     /// first idempotency key. The record of a pivot or of a step with a compensation cannot expire.
-    /// Give all workflows that use the key the same settings: a workflow without a pivot and with a
-    /// retention may end the step first, and then the record expires.
+    /// Use the same retention in all workflows with the key: the record gets the retention of the
+    /// workflow that ends the step.
     pub const fn retention(mut self, retention: Retention) -> Self {
         self.retention = retention;
         self
@@ -125,9 +125,11 @@ impl<'a> Once<'a> {
     ///
     /// Until shortly before the end of this time, a step in doubt is sent again with the same key.
     /// If the provider then refuses the request permanently, this proves nothing about the first
-    /// attempt, so the probe or an operator decides. After a
-    /// [restore](crate::Settings::restored), they also decide about each step in doubt of work that
-    /// an operator allowed: the age of its keys is unknown.
+    /// attempt, so the probe or an operator decides.
+    ///
+    /// After a [restore](crate::Settings::restored), the probe or an operator also decides about a
+    /// step in doubt with its own key, or of work on which an operator acted: the age of its key is
+    /// unknown.
     pub const fn recognised_for(mut self, time: Duration) -> Self {
         self.recognised = time;
         self

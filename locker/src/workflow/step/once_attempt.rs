@@ -376,11 +376,12 @@ impl Once<'_> {
     /// expected time. Without the margin, the provider forgets the key in between, and charges
     /// twice.
     ///
-    /// After a restore, the table may have forgotten an earlier attempt of a workflow that an
-    /// operator let run. So the age of its keys is unknown.
+    /// After a restore, the table may have forgotten an earlier attempt of work that an operator
+    /// allowed, and any workflow may use the same key. So the age of such a key is unknown.
     pub(crate) fn is_recognised(&self, record: &StepRecord) -> bool {
         let context = self.flow.context();
-        if context.restored().is_some() && self.flow.lock_header().opened.is_some() {
+        let may_be_older = self.key.is_some() || self.flow.lock_header().opened.is_some();
+        if context.restored().is_some() && may_be_older {
             return false;
         }
         let margin = context.skew().saturating_add(self.expected.time);

@@ -63,6 +63,7 @@ enum Event {
     Hold,
     StaleComplete,
     Cancel,
+    Disown,
     Compensated,
     Free,
     FreeNext,
@@ -73,7 +74,7 @@ enum Event {
     Owed,
 }
 
-const EVENTS: [(Event, &str); 22] = [
+const EVENTS: [(Event, &str); 23] = [
     (Event::Start, "code: starts it"),
     (Event::StartNext, "code: starts it, next version of its key"),
     (Event::Record, "code: `step`, `atomic` record it"),
@@ -88,6 +89,7 @@ const EVENTS: [(Event, &str); 22] = [
     (Event::Hold, "holder: needs an operator"),
     (Event::StaleComplete, "stale holder: completed"),
     (Event::Cancel, "compensation: cancels it"),
+    (Event::Disown, "close: disowns a compensation"),
     (Event::Compensated, "compensation: done"),
     (Event::Free, "operator: retry"),
     (Event::FreeNext, "operator: retry with a new key"),
@@ -262,6 +264,7 @@ fn event_on(event: Event, stored: &StepRecord, now: DateTime<Utc>) -> StepEvent 
             StepEvent::Holder { attempt: "another".to_owned(), act }
         }
         Event::Cancel => StepEvent::Cancel { seen, anyway: false },
+        Event::Disown => StepEvent::Disowned { seen },
         Event::Compensated => StepEvent::Compensated { seen },
         Event::Free => operator(OperatorStep::Free { new_key: false }),
         Event::FreeNext => operator(OperatorStep::Free { new_key: true }),

@@ -207,10 +207,14 @@ fn workflow_takes_over_a_step_of_another_one_that_an_operator_resolves() {
 }
 
 #[test]
-fn freed_step_does_not_forget_the_version_of_its_key() {
-    let failed = changed(StepState::Failed, |data| data.ttl = Some(7));
-    let freed = operated(&failed, OperatorStep::Free { new_key: false }, 20).expect("it is freed");
-    assert_eq!((freed.key_version, freed.ttl), (2, None));
+fn failed_step_that_an_operator_decides_about_does_not_expire() {
+    let failed = changed(StepState::Failed, |data| {
+        (data.started_for, data.ttl) = (Some("run-1".to_owned()), Some(7));
+    });
+    for act in [OperatorStep::Free { new_key: false }, OperatorStep::Resolve(result("paid")), answer()] {
+        let decided = operated(&failed, act.clone(), 20).expect("it is possible");
+        assert_eq!(decided.ttl, None, "{act:?}");
+    }
 }
 
 /// The operator who closes a workflow does not know the outcome of its compensation.

@@ -14,9 +14,9 @@ use crate::core::workflow::place::{Former, Place};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reported {
-    /// The outcome is the result or the failure of the step, and the workflow resumes. If the step
-    /// is a compensation that happened, and an operator has closed the workflow, the workflow is
-    /// quarantined: the operator may have undone the same effect.
+    /// The outcome is the result or the failure of the step, and the workflow resumes. If an operator
+    /// closed the workflow and the step is a compensation that happened, the workflow is quarantined:
+    /// the operator may have undone the same effect.
     Recorded,
     /// The step was cancelled, or the workflow has taken another branch or has ended. The workflow
     /// compensates the step once. If it is in quarantine, or an operator closed it, an operator
@@ -144,8 +144,9 @@ impl Report {
 const TWO_OUTCOMES: &str =
     "a step may have happened twice: two outcomes came, and the provider did not recognise the key";
 /// The reason of a quarantine for the outcome of a compensation after a close.
-const UNDONE_AFTER_A_CLOSE: &str = "a compensation in doubt happened, and an operator has closed the workflow: check with the provider whether \
-     its step was undone twice, repair that, then close the workflow again";
+const UNDONE_AFTER_A_CLOSE: &str = "a compensation in doubt happened, and an operator has closed the workflow: check \
+     with the provider whether the same effect was undone twice, and repair that; skip each late step that you \
+     repaired, then retry the workflow";
 
 /// The record of a late outcome must be compensated. Only the outcome for which a quarantine waits
 /// ends the quarantine: an outcome next to a step says nothing about the step itself.
@@ -201,7 +202,9 @@ impl<'a> Case<'a> {
             self.step.kind == StepKind::Compensation
                 && json.and_then(|json| answer::from_json(&json).ok()) == Some(Compensated::Nothing)
         };
-        header.closed && is_own && self.is_of_compensation() && !found_nothing()
+        // A retry lets only later steps run. The number shows the order.
+        let is_before_the_close = header.closed_after.is_some_and(|seen| self.step.number <= seen);
+        is_before_the_close && is_own && self.is_of_compensation() && !found_nothing()
     }
 
     fn never_happened(&self, failure: &StepResult) -> Decision<'a> {

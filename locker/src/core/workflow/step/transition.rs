@@ -325,8 +325,6 @@ impl StepData {
             {
                 self.end(&End::Completed(result.clone()), stamp.now);
                 self.started_for = Some(run.clone());
-                // A failed step has the retention of the workflow that started it.
-                self.ttl = None;
             }
             OperatorStep::Resolve(result)
                 if left || matches!(stored.state, Started | Failed | Held | Freed | Withdrawn) =>
@@ -344,6 +342,11 @@ impl StepData {
             }
             _ => return Err(StepRefusal::NotPossible),
         }
+        // The record has the retention of its failure. Without the record, the step would run again
+        // under the first version of its key.
+        if stored.state == Failed {
+            self.ttl = None;
+        }
         // The new attempt refuses later writes of the driver that started the step.
         self.attempt.clone_from(&stamp.attempt);
         Ok(())
@@ -352,8 +355,6 @@ impl StepData {
     fn free(&mut self, new_key: bool, stamp: &Stamp) {
         self.state = StepState::Freed;
         self.ended = Some(stamp.now);
-        // Without the record, the next start would use the first version of the key.
-        self.ttl = None;
         if new_key {
             // The new key was not used before. Its first use is later than this time, so the time
             // in which the provider recognises the key ends early and never late.
