@@ -160,8 +160,8 @@ pub(crate) struct HeaderData {
     pub(crate) follows_waits: bool,
     pub(crate) intervention: Option<Intervention>,
     /// When an operator last acted on the whole workflow, or in a restored table on the work that
-    /// started it or on the version before it. Only such an act lets the workflow run after a restore of the table. A decision
-    /// about a step does not: other steps may be forgotten.
+    /// started it or on the version before it. Only such an act lets the workflow run after a
+    /// restore of the table. A decision about a step does not: other steps may be forgotten.
     pub(crate) opened: Option<DateTime<Utc>>,
     /// The token or the workflow whose work started this workflow.
     pub(crate) within: Option<Work>,

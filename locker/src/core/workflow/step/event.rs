@@ -88,8 +88,8 @@ pub(crate) enum StepEvent {
         seen: String,
         anyway: bool,
     },
-    /// An operator closes the workflow of a started compensation. Its driver can no longer write the
-    /// record. If the compensation happened, the driver reports that.
+    /// An operator closes the workflow of a started compensation. Its driver can no longer write
+    /// the record. If the compensation happened, the driver reports that.
     Disowned {
         seen: String,
     },

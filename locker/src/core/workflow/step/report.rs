@@ -14,9 +14,9 @@ use crate::core::workflow::place::{Former, Place};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reported {
-    /// The outcome is the result or the failure of the step, and the workflow resumes. If an operator
-    /// closed the workflow and the step is a compensation that happened, the workflow is quarantined:
-    /// the operator may have undone the same effect.
+    /// The outcome is the result or the failure of the step, and the workflow resumes. If an
+    /// operator closed the workflow and the step is a compensation that happened, the workflow is
+    /// quarantined: the operator may have undone the same effect.
     Recorded,
     /// The step was cancelled, or the workflow has taken another branch or has ended. The workflow
     /// compensates the step once. If it is in quarantine, or an operator closed it, an operator

@@ -344,7 +344,7 @@ impl StepData {
         }
         // The record has the retention of its failure. Without the record, the step would run again
         // under the first version of its key.
-        if stored.state == Failed {
+        if stored.state != Completed {
             self.ttl = None;
         }
         // The new attempt refuses later writes of the driver that started the step.
