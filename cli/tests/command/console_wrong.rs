@@ -37,6 +37,20 @@ pub(crate) fn over(engine: &Embedded, place: &Place, keys: &[&str]) -> (Counted,
     (served, web.entered())
 }
 
+/// Sends a form as the script of the console does.
+fn posted(web: &Web, form: &str) -> Reply {
+    let page = web.get("/").body;
+    let token = page.split("name=\"token\" content=\"").nth(1).and_then(|rest| rest.split('"').next());
+    let origin = format!("http://{}", web.host);
+    let headers = [
+        ("host", web.host.as_str()),
+        ("cookie", web.cookie.as_str()),
+        ("origin", &origin),
+        ("x-locker-token", token.expect("a token")),
+    ];
+    web.ask("POST", "/act", &headers, form)
+}
+
 /// `locker show` prints the revision of a record, which is the first part of an id.
 #[test]
 fn revision_is_no_id_of_a_dry_run() {
@@ -66,17 +80,8 @@ fn redact_is_refused_as_an_unknown_act() {
         has(&refused.body, &["there is no act", verb]);
         assert!(!refused.body.contains("name=\"reason\""), "{}", refused.body);
     }
-    let page = web.get("/").body;
-    let token = page.split("name=\"token\" content=\"").nth(1).and_then(|rest| rest.split('"').next());
-    let origin = format!("http://{}", web.host);
-    let headers = [
-        ("host", web.host.as_str()),
-        ("cookie", web.cookie.as_str()),
-        ("origin", &origin),
-        ("x-locker-token", token.expect("a token")),
-    ];
     let form = "work=token+report%2F7&verb=redact&reason=books";
-    let refused = web.ask("POST", "/act", &headers, form);
+    let refused = posted(&web, form);
     assert_eq!(refused.status, 400, "{}", refused.body);
     has(&refused.body, &["there is no act"]);
     assert_eq!(state_of(&place, "report/7"), "completed");
@@ -143,20 +148,11 @@ fn effects_in_doubt_beyond_the_first_records_are_not_denied() {
 fn request_of_the_script_is_bounded_too() {
     let place = place();
     let web = acting(&place);
-    let page = web.get("/").body;
-    let token = page.split("name=\"token\" content=\"").nth(1).and_then(|rest| rest.split('"').next());
-    let origin = format!("http://{}", web.host);
-    let headers = [
-        ("host", web.host.as_str()),
-        ("cookie", web.cookie.as_str()),
-        ("origin", &origin),
-        ("x-locker-token", token.expect("a token")),
-    ];
     let large = format!("work=token+a&verb=release&more={}", "x".repeat(70_000));
-    let refused = web.ask("POST", "/act", &headers, &large);
+    let refused = posted(&web, &large);
     assert_eq!(refused.status, 403, "{}", refused.body);
     has(&refused.body, &["too large"]);
-    assert_eq!(web.ask("POST", "/act", &headers, "work=token+a&verb=release").status, 404);
+    assert_eq!(posted(&web, "work=token+a&verb=release").status, 404);
 }
 
 /// A skip of a late event continues nothing: the page has the effect that the library names.
