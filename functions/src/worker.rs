@@ -52,7 +52,7 @@ async fn order(shop: &Shop, body: &str, owner: &str, deadline: Option<DateTime<U
     })?;
     match shop.create(&message.customer, &message.order, Some(owner.to_owned()), deadline).await {
         // Done now, done before, or failed with a final outcome: the message need not be
-        // redelivered. The order whose result an operator erased has ended, too.
+        // redelivered. An order has also ended if an operator erased its result.
         Ok(_)
         | Err(
             RunError::Failed { class: Class::Permanent | Class::NeedsOperator, .. }
