@@ -19,6 +19,7 @@ pub(crate) mod listed;
 #[cfg(feature = "workflow")]
 pub(crate) mod message;
 pub(crate) mod name;
+pub(crate) mod panicked;
 pub(crate) mod private;
 pub(crate) mod reply;
 pub(crate) mod restored;

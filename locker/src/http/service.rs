@@ -17,6 +17,7 @@ use super::body::{Body, rebuilt};
 use super::disposition::HandlerError;
 use super::layer::IdempotencyLayer;
 use super::operation::is_unrouted;
+use crate::core::panicked;
 use crate::error::BoxError;
 use crate::session;
 use crate::token::Lock;
@@ -134,7 +135,7 @@ where
         }
         Err(error) => match error.try_into_panic() {
             Ok(panic) => {
-                layer.cut_short(lock, format!("the handler panicked: {}", message(&*panic))).await;
+                layer.cut_short(lock, format!("the handler panicked: {}", panicked::text_of(&*panic))).await;
                 Done::Panicked(panic)
             }
             Err(cancelled) => {
@@ -143,9 +144,4 @@ where
             }
         },
     }
-}
-
-fn message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }

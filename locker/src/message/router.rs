@@ -16,7 +16,7 @@ use super::gate::{Gate, Pass};
 use super::target::{AnyTarget, Sent, Target};
 use crate::core::message::breaker::Turn;
 use crate::core::message::envelope::Envelope;
-use crate::core::message::panicked;
+use crate::core::panicked;
 use crate::core::private::Private;
 use crate::metrics;
 

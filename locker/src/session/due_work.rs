@@ -18,7 +18,7 @@ use super::Session;
 use super::heartbeat::Machine;
 use crate::clock::Clock;
 use crate::core::rounds::{After, Begun, Bounds, Entry, Next, Rounds, Seat};
-use crate::core::{shard, time};
+use crate::core::{panicked, shard, time};
 use crate::error::{Error, as_text};
 use crate::metrics;
 use crate::store::{Layout, Positions, Query, RowPage};
@@ -349,9 +349,7 @@ pub(crate) async fn in_own_task<T: Send + 'static>(
 
 fn text_of(error: JoinError) -> String {
     let Ok(panic) = error.try_into_panic() else { return "its task was cancelled".to_owned() };
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("it panicked: {}", text.unwrap_or_else(|| "without a message".to_owned()))
+    format!("it panicked: {}", panicked::text_of(&*panic))
 }
 
 /// The lists of a run in the index `byStatus`.

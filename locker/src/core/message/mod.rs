@@ -12,7 +12,6 @@ pub(crate) mod id;
 pub(crate) mod letter;
 #[cfg(feature = "messages")]
 pub(crate) mod outlook;
-pub(crate) mod panicked;
 #[cfg(test)]
 pub(in crate::core) mod proof;
 #[cfg(feature = "messages")]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 
 use crate::core::class::Class;
-use crate::core::message::panicked;
+use crate::core::panicked;
 use crate::failure::{self, Classify};
 
 /// Why a message was not handled.

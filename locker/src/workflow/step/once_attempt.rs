@@ -283,9 +283,11 @@ impl Once<'_> {
     /// code.
     fn may_expire(&self, started: &StepRecord) -> bool {
         let flow = self.flow;
+        if started.started_for.is_none() || started.started_for != Some(flow.run_id()) {
+            return false;
+        }
         let pointer = flow.recorded(&RecordId::at(flow.workflow(), self.place()));
-        let stays = |it: StepRecord| it.pivot || it.compensation.is_some();
-        started.started_for == Some(flow.run_id()) && !pointer.is_some_and(stays)
+        !pointer.is_some_and(|it| it.pivot || it.compensation.is_some())
     }
 
     /// Logs the outcome, then records it.
