@@ -9,8 +9,10 @@ use locker::workflow::Workflows;
 use locker::{BoxError, Failure};
 
 async fn pack(inbox: &Inbox, message: Incoming) -> Result<(), Failure> {
+    let order: u64 = message.data()?;
+    // Only what this transaction writes happens once, so a real handler adds its writes here.
     inbox.atomic(&message).commit().await?.done()?;
-    println!("pack order {}", message.data::<u64>()?);
+    println!("pack order {order}");
     Ok(())
 }
 

@@ -75,6 +75,8 @@ mod header_size;
 mod in_doubt;
 #[path = "workflow/input.rs"]
 mod input;
+#[path = "workflow/inside_a_step.rs"]
+mod inside_a_step;
 #[path = "workflow/interleavings.rs"]
 mod interleavings;
 #[path = "workflow/large_results.rs"]

@@ -160,7 +160,12 @@ impl Exit {
 impl From<Error> for Exit {
     fn from(error: Error) -> Self {
         let exit = Self::say(Self::code_of_error(&error), error.to_string());
-        cause_of(&error).into_iter().fold(exit, |exit, cause| exit.detail(format!("  cause: {cause}")))
+        let exit =
+            cause_of(&error).into_iter().fold(exit, |exit, cause| exit.detail(format!("  cause: {cause}")));
+        match error {
+            Error::Unknown { .. } => exit.detail("  look with `locker show` before you decide again"),
+            _ => exit,
+        }
     }
 }
 

@@ -55,12 +55,12 @@ impl Packer {
             return Err(Failure::permanent("the message has no subject, so it names no purchase".to_owned())
                 .code("packing.unreadable"));
         };
-        let row = self.packed(&placed).map_err(|error| Failure::permanent(error.to_string()))?;
+        let row = self.packed(&placed, &purchase).map_err(|error| Failure::permanent(error.to_string()))?;
         match self.inbox.atomic(&message).update(row).commit().await {
             // `Before`: an earlier attempt may have crashed between its commit and its signal.
             Ok(Taken::Now | Taken::Before) => {}
             Ok(Taken::Refused { .. }) => {
-                let error = format!("the order {} is not paid", placed.order.order_id);
+                let error = format!("the order {} is not paid by this purchase", placed.order.order_id);
                 return Err(Failure::needs_operator(error).code("packing.notPaid"));
             }
             Ok(other) => other.done()?,
@@ -84,17 +84,19 @@ impl Packer {
         Ok(())
     }
 
-    /// Mark the row as packed, unless it is not paid.
-    fn packed(&self, placed: &Placed) -> Result<Update, aws_sdk_dynamodb::error::BuildError> {
+    /// Mark the row as packed, if this purchase has paid it. The row may be of a later purchase: if
+    /// a purchase fails, the customer may order again under the same number.
+    fn packed(&self, placed: &Placed, purchase: &str) -> Result<Update, aws_sdk_dynamodb::error::BuildError> {
         let text = |text: &str| AttributeValue::S(text.to_owned());
         Update::builder()
             .table_name(&self.orders_table)
             .key("id", text(&placed.row))
             .update_expression("SET #state = :packed")
-            .condition_expression("#state = :paid")
+            .condition_expression("purchase = :purchase AND #state = :paid")
             .expression_attribute_names("#state", "state")
             .expression_attribute_values(":packed", text("packed"))
             .expression_attribute_values(":paid", text("paid"))
+            .expression_attribute_values(":purchase", text(purchase))
             .build()
     }
 }

@@ -25,12 +25,12 @@ impl Show {
     pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
         let timeline = timeline::read(connection, &self.key).await?;
         let record = match timeline.parts.first() {
-            None => return Err(absent(&self.key)),
+            None => return Err(self.absent(connection)),
             Some(Part::Workflow(view)) => {
                 return workflow::show(connection, view, &timeline, (self.content, output)).await;
             }
             Some(Part::Token(record)) => record,
-            Some(_) => return Err(absent(&self.key)),
+            Some(_) => return Err(self.absent(connection)),
         };
         let answer = if self.content && !record.is_redacted() {
             connection.locker.answer(record).await
@@ -53,6 +53,17 @@ impl Show {
             }
         }
         problem.map_or(Ok(Exit::quiet(Exit::OK)), |error| Err(error.into()))
+    }
+
+    fn absent(&self, connection: &Connection) -> Exit {
+        let exit = absent(&self.key);
+        if connection.workflows.is_some() {
+            return exit;
+        }
+        exit.detail(format!(
+            "  only this was read: {}; a workflow needs --workflows NAME",
+            connection.without_workflows()
+        ))
     }
 }
 

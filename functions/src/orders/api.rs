@@ -9,12 +9,13 @@ use axum::middleware::map_request;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
+use chrono::{DateTime, Utc};
 use lambda_http::request::RequestContext;
 use locker::http::{Deadline, Disposition, HttpSettings, IdempotencyLayer, Operation, Owner, Resumable};
 use locker::lambda::deadline;
 use locker::{AnswerError, Class, Clock as _, Error, Failure, RunError, SystemClock};
 
-use super::{OrderRequest, Shop};
+use super::{OrderRequest, OrderState, Shop};
 
 /// Identifies the caller of a request.
 pub type Caller = fn(&Parts) -> Option<String>;
@@ -44,7 +45,17 @@ pub fn caller(request: &Parts) -> Option<String> {
     };
     let authorizer = context.authorizer.as_ref()?;
     let subject = authorizer.jwt.as_ref().and_then(|jwt| jwt.claims.get("sub").cloned());
-    subject.or_else(|| authorizer.iam.as_ref()?.user_arn.clone())
+    subject.or_else(|| authorizer.iam.as_ref()?.user_arn.as_deref().map(without_session))
+}
+
+/// Removes the session from the ARN of an assumed role: another task of the same service has
+/// another session, and its retry must find the order of the first task.
+fn without_session(arn: &str) -> String {
+    let (before, role) = arn.split_once(":assumed-role/").unwrap_or((arn, ""));
+    match role.rsplit_once('/') {
+        Some((role, _)) => format!("{before}:assumed-role/{role}"),
+        None => arn.to_owned(),
+    }
 }
 
 /// Time reserved at the end of an invocation, for its response.
@@ -90,8 +101,17 @@ async fn read(
 ) -> Response {
     let Some(customer) = caller(&parts) else { return StatusCode::UNAUTHORIZED.into_response() };
     match shop.read(&customer, &id).await {
-        Ok(Some(order)) => Json(order).into_response(),
-        Ok(None) => problem(StatusCode::NOT_FOUND, "no-order", "The order does not exist", false),
+        Ok(OrderState::Created(order)) => Json(order).into_response(),
+        Ok(OrderState::Absent) => {
+            problem(StatusCode::NOT_FOUND, "no-order", "The order does not exist", false)
+        }
+        Ok(OrderState::Declined) => declined(),
+        Ok(OrderState::InProgress { due }) => {
+            let left = (due - SystemClock.now()).to_std().unwrap_or_default();
+            in_progress(due, left.max(Duration::from_secs(1)))
+        }
+        Ok(OrderState::InDoubt) => in_doubt(),
+        Ok(OrderState::Restored) => restored(),
         Err(Error::Invalid(error)) if error.is_key() => {
             problem(StatusCode::BAD_REQUEST, "order-id", &error.to_string(), false)
         }
@@ -108,29 +128,15 @@ async fn read(
 fn failed(error: &RunError<Failure>) -> Response {
     use StatusCode as S;
     let (status, kind, title, transient) = match error {
-        RunError::Failed { class: Class::Permanent, .. } => {
-            return problem(S::PAYMENT_REQUIRED, "declined", "The payment was declined", false);
-        }
+        RunError::Failed { class: Class::Permanent, .. } => return declined(),
         // An attempt before this one may have charged under the same key: an operator's release
         // keeps it.
         RunError::Failed { class: Class::Transient, .. } => {
             (S::SERVICE_UNAVAILABLE, "not-now", "The payment could not be made now; try again", true)
         }
-        RunError::Failed { .. } => (
-            S::GATEWAY_TIMEOUT,
-            "in-doubt",
-            "It is unknown whether the payment was made; an operator has to investigate",
-            false,
-        ),
+        RunError::Failed { .. } => return in_doubt(),
         RunError::InProgress(holder) => {
-            let mut response = if holder.due() <= SystemClock.now() {
-                let title = "The order has not ended as expected; an operator has to investigate";
-                problem(S::CONFLICT, "order-overdue", title, false)
-            } else {
-                let retry_after = [(header::RETRY_AFTER, holder.retry_after().as_secs().to_string())];
-                let problem = problem(S::CONFLICT, "order-in-progress", "The order is in progress", true);
-                (retry_after, problem).into_response()
-            };
+            let mut response = in_progress(holder.due(), holder.retry_after());
             response.extensions_mut().insert(Disposition::Release);
             return response;
         }
@@ -143,8 +149,7 @@ fn failed(error: &RunError<Failure>) -> Response {
             );
         }
         RunError::Restored(_) => {
-            let title = "The order may have been processed before data was restored; an operator decides";
-            let mut response = problem(S::CONFLICT, "order-restored", title, false);
+            let mut response = restored();
             response.extensions_mut().insert(Disposition::Release);
             return response;
         }
@@ -161,6 +166,30 @@ fn failed(error: &RunError<Failure>) -> Response {
         _ => (S::INTERNAL_SERVER_ERROR, "internal", "The order could not be looked up", false),
     };
     problem(status, kind, title, transient)
+}
+
+fn declined() -> Response {
+    problem(StatusCode::PAYMENT_REQUIRED, "declined", "The payment was declined", false)
+}
+
+fn in_doubt() -> Response {
+    let title = "It is unknown whether the payment was made; an operator has to investigate";
+    problem(StatusCode::GATEWAY_TIMEOUT, "in-doubt", title, false)
+}
+
+fn in_progress(due: DateTime<Utc>, retry_after: Duration) -> Response {
+    if due <= SystemClock.now() {
+        let title = "The order has not ended as expected; an operator has to investigate";
+        return problem(StatusCode::CONFLICT, "order-overdue", title, false);
+    }
+    let retry_after = [(header::RETRY_AFTER, retry_after.as_secs().to_string())];
+    let problem = problem(StatusCode::CONFLICT, "order-in-progress", "The order is in progress", true);
+    (retry_after, problem).into_response()
+}
+
+fn restored() -> Response {
+    let title = "The order may have been processed before data was restored; an operator decides";
+    problem(StatusCode::CONFLICT, "order-restored", title, false)
 }
 
 fn problem(status: StatusCode, kind: &str, title: &str, is_transient: bool) -> Response {

@@ -5,7 +5,9 @@ mod api;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use locker::{Answer, Clock as _, Error, Failure, Key, Locker, RunError, SystemClock};
+use locker::{
+    Answer, AnswerError, Clock as _, Error, Failure, Key, Locker, RunError, SystemClock, TokenState,
+};
 use serde::{Deserialize, Serialize};
 
 pub use api::{Caller, caller, router};
@@ -33,6 +35,26 @@ pub struct Order {
     /// The receipt of its payment.
     #[serde(flatten)]
     pub receipt: Receipt,
+}
+
+/// What is known about an order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OrderState {
+    /// The customer has no order with this number.
+    Absent,
+    /// It was created and charged.
+    Created(Order),
+    /// Its payment was declined.
+    Declined,
+    /// A request is creating it. After the due time, it is unknown whether it was charged.
+    InProgress {
+        /// When the request is expected to have ended.
+        due: DateTime<Utc>,
+    },
+    /// It is unknown whether it was charged. An operator decides.
+    InDoubt,
+    /// It may have been charged before the table was restored. An operator decides.
+    Restored,
 }
 
 /// The dependencies of orders.
@@ -106,23 +128,36 @@ impl Shop {
         token.run(create).await
     }
 
-    /// Read an order of a customer. `None` if it does not exist yet.
+    /// Read an order of a customer.
+    ///
+    /// An order that may have been charged is never absent: the customer would order again under
+    /// another number.
     ///
     /// # Errors
     ///
     /// Same as [`Locker::get`] and [`Locker::answer`].
-    pub async fn read(&self, customer: &str, order_id: &str) -> Result<Option<Order>, Error> {
+    pub async fn read(&self, customer: &str, order_id: &str) -> Result<OrderState, Error> {
         let key = Key::new("order/create", order_id)?.tenant(customer)?;
         let shown = shown(self.locker.settings(), &key);
-        let read = self.read_answer(key).await;
-        let answer = read
-            .inspect_err(|error| tracing::error!(lock.token = shown, %error, "an order could not be read"))?;
-        // A stored failure is an answer too, but not an order.
-        Ok(answer.and_then(|json| serde_json::from_str(&json).ok()))
+        let read = self.state_of(key).await;
+        read.inspect_err(|error| tracing::error!(lock.token = shown, %error, "an order could not be read"))
     }
 
-    async fn read_answer(&self, key: Key) -> Result<Option<String>, Error> {
-        let Some(record) = self.locker.get(key).await? else { return Ok(None) };
-        self.locker.answer(&record).await
+    async fn state_of(&self, key: Key) -> Result<OrderState, Error> {
+        let Some(record) = self.locker.get(key).await? else { return Ok(OrderState::Absent) };
+        Ok(match record.state() {
+            // An operator releases an order that was not charged.
+            TokenState::Released => OrderState::Absent,
+            TokenState::InProgress => OrderState::InProgress { due: record.expected_completion() },
+            // Only a permanent failure is stored as the outcome.
+            TokenState::Failed => OrderState::Declined,
+            TokenState::Completed => {
+                let json = self.locker.answer(&record).await?.ok_or(AnswerError::Missing)?;
+                let unreadable = |error: serde_json::Error| AnswerError::Decode { reason: error.to_string() };
+                OrderState::Created(serde_json::from_str(&json).map_err(unreadable)?)
+            }
+            TokenState::Held if record.is_held_by_restore() => OrderState::Restored,
+            _ => OrderState::InDoubt,
+        })
     }
 }

@@ -1,6 +1,6 @@
 //! The orders API: HTTP API events (version 2.0) in, responses out.
 
-use locker::Intervened;
+use locker::{Failure, Intervened};
 use locker_functions::sandbox::Mood;
 use locker_tests::{Function, Reply, ada, record_of};
 use serde_json::{Value, json};
@@ -47,6 +47,11 @@ fn order(id: &str) -> String {
     crate::till::order(id, 1000)
 }
 
+/// A request of Alice to read an order.
+fn read(id: &str) -> Value {
+    event("GET", &format!("/orders/{id}"), Some("alice"), None, "")
+}
+
 /// Status, body and whether it is a replay.
 pub(crate) async fn send(function: &Function, id: &str, event: Value) -> (u64, Value, bool) {
     let Reply::Response(response) = function.invoke(id, event).await else { panic!("no response to {id}") };
@@ -74,10 +79,10 @@ async fn an_order_is_created_once_and_read() {
     assert_eq!(again, (201, created.1.clone(), false));
     assert_eq!(stack.charges(), 1);
 
-    let read = |user: &str, id: &str| event("GET", &format!("/orders/{id}"), Some(user), None, "");
-    assert_eq!(send(&function, "r4", read("alice", "7")).await, (200, created.1, false));
-    assert_eq!(send(&function, "r5", read("alice", "8")).await.0, 404);
-    assert_eq!(send(&function, "r6", read("bob", "7")).await.0, 404, "another's order");
+    assert_eq!(send(&function, "r4", read("7")).await, (200, created.1, false));
+    assert_eq!(send(&function, "r5", read("8")).await.0, 404);
+    let of_another = event("GET", "/orders/7", Some("bob"), None, "");
+    assert_eq!(send(&function, "r6", of_another).await.0, 404);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -88,7 +93,7 @@ async fn erased_order_is_gone_and_is_not_charged_again() {
     let locker = stack.locker();
     let record = record_of(&locker, "@alice/order/create/7").await;
     assert_eq!(locker.redact(&record, &ada()).await.expect("redacted"), Intervened::Done);
-    let read = send(&function, "r2", event("GET", "/orders/7", Some("alice"), None, "")).await;
+    let read = send(&function, "r2", read("7")).await;
     let created = post(&function, "r3", "k2", "7").await;
     for (status, body, _) in [read, created] {
         let kind = json!("urn:locker:orders:order-not-kept");
@@ -97,6 +102,25 @@ async fn erased_order_is_gone_and_is_not_charged_again() {
     let (status, _, replayed) = post(&function, "r4", "k2", "7").await;
     assert_eq!((status, replayed), (410, true), "the answer is the answer");
     assert_eq!(stack.charges(), 1);
+}
+
+/// A customer who reads that an order does not exist orders again under another number.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn order_that_may_be_charged_is_not_absent() {
+    let stack = Stack::new().await;
+    let (function, locker) = (stack.function(BINARY).await, stack.locker());
+    let token = |id: &'static str| locker.token(("order/create", id)).tenant("alice").retain_forever();
+    let held = token("7")
+        .run(async |_| Err::<(), _>(Failure::needs_operator("a reply without a charge".to_owned())));
+    held.await.expect_err("it is held");
+    let (status, body, _) = send(&function, "r1", read("7")).await;
+    assert_eq!((status, &body["type"]), (504, &json!("urn:locker:orders:in-doubt")), "{body}");
+    // An order of a newer deployment.
+    token("8").run(async |_| Ok::<_, Failure>(json!({ "number": 8 }))).await.expect("it is stored");
+    assert_eq!(send(&function, "r2", read("8")).await.0, 500);
+    let record = record_of(&locker, "@alice/order/create/7").await;
+    assert_eq!(locker.release(&record, &ada()).await.expect("released"), Intervened::Done);
+    assert_eq!(send(&function, "r3", read("7")).await.0, 404, "it was not charged");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -130,6 +154,7 @@ async fn the_providers_answers_are_classified_and_not_guessed() {
     stack.provider.set_mood(Mood::Well);
     assert_eq!(post(&function, "d2", "d", "declined").await.0, 402, "the answer is the answer");
     assert_eq!(post(&function, "d3", "d-other", "declined").await.0, 402);
+    assert_eq!(send(&function, "d4", read("declined")).await.0, 402);
 
     stack.provider.set_mood(Mood::Busy);
     let (status, body, _) = post(&function, "b1", "b", "busy").await;
@@ -149,6 +174,8 @@ async fn the_providers_answers_are_classified_and_not_guessed() {
         assert_eq!(status, 409, "{mood:?}");
         let types = ["order-in-progress", "order-overdue"].map(|kind| format!("urn:locker:orders:{kind}"));
         assert!(types.iter().any(|kind| body["type"] == *kind), "{mood:?}: {body}");
+        let (status, body, _) = send(&function, &format!("{order_id}-read"), read(order_id)).await;
+        assert!(status == 409 && types.iter().any(|kind| body["type"] == *kind), "{mood:?}: {body}");
     }
     let asked: Vec<_> = stack.provider.entries().into_iter().map(|entry| entry.asked).collect();
     assert_eq!(asked, [1, 1, 1, 1], "each order was asked for once");
@@ -245,7 +272,7 @@ async fn metrics_are_written_in_the_embedded_format_and_hold_no_key() {
 async fn an_order_that_cannot_be_read_is_logged() {
     let stack = Stack::new().await;
     let function = stack.start(BINARY, MINUTE, &[("LOCKER_TABLE", "nowhere")]).await;
-    let (status, _, _) = send(&function, "r1", event("GET", "/orders/7", Some("alice"), None, "")).await;
+    let (status, _, _) = send(&function, "r1", read("7")).await;
     assert_eq!(status, 500);
     let line = said(&function, "an order could not be read").await;
     assert_eq!(line["fields"]["lock.token"], "@alice/order/create/7");
@@ -264,4 +291,19 @@ async fn an_iam_identity_is_a_caller_of_its_own() {
         let created = send(&function, user, event).await;
         assert_eq!(created, (201, json!({ "orderId": "7", "charge": charge }), false), "{user}");
     }
+}
+
+/// The first task was killed after its charge. The second task of the service has another session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_of_one_role_are_one_caller() {
+    let stack = Stack::new().await;
+    let function = stack.function(BINARY).await;
+    for (session, replayed) in [("task-1", false), ("task-2", true)] {
+        let mut event = event("POST", "/orders", None, Some("k1"), &order("7"));
+        let identity = format!("arn:aws:sts::123456789012:assumed-role/till/{session}");
+        event["requestContext"]["authorizer"] = json!({ "iam": { "userArn": identity } });
+        let created = send(&function, session, event).await;
+        assert_eq!(created, (201, json!({ "orderId": "7", "charge": "ch_1" }), replayed), "{session}");
+    }
+    assert_eq!(stack.charges(), 1);
 }

@@ -125,7 +125,7 @@ async fn packers_pack_an_order_once_and_signal_its_purchase() {
     let mut causes: Vec<_> = dead.iter().filter_map(|it| it.cause.as_deref()).collect();
     causes.sort_unstable();
     let [unpaid, tea] = causes[..] else { panic!("{causes:?}") };
-    assert_eq!(unpaid, "[packing.notPaid] the order 8 is not paid");
+    assert_eq!(unpaid, "[packing.notPaid] the order 8 is not paid by this purchase");
     assert!(tea.starts_with("[packing.unreadable] the message cannot be read: "), "{tea}");
 }
 
@@ -142,6 +142,7 @@ async fn packed_order_without_a_purchase_is_in_doubt() {
     let mut event: Value =
         serde_json::from_str(entry["MessageBody"].as_str().expect("a body")).expect("JSON");
     event["subject"] = json!("@alice/purchase/none");
+    till.hand_over("7", "@alice/purchase/none").await;
     let mut record = fifo_message("m1", "none", &event.to_string());
     let packer = till.function(PACKER, &[]).await;
     for receives in 1..=10 {
@@ -206,8 +207,26 @@ async fn purchase_that_is_not_packed_in_time_is_compensated() {
     assert_eq!(handle(&packer, &bought).await, 0, "an operator decides");
     assert_eq!(till.row("7").await, None);
     let dead = packer.workflows.messages(MessageState::Dead).fetch().await.expect("a list").items;
-    assert_eq!(dead[0].cause.as_deref(), Some("[packing.notPaid] the order 7 is not paid"));
+    assert_eq!(dead[0].cause.as_deref(), Some("[packing.notPaid] the order 7 is not paid by this purchase"));
     assert_eq!(till.packed("k7").await.as_deref(), Some("expired"));
+}
+
+/// The first purchase failed, and the customer ordered again under the same number.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_message_does_not_pack_the_order_of_another_purchase() {
+    let (till, broker, late) = bought_three_hours_ago().await;
+    let client = &till.stack.bench.client;
+    let purchases = till.sending(client, &broker);
+    assert!(matches!(buy(&purchases).await, Outcome::Failed(_)));
+    let again = purchases.start("alice", "k8", &request("7")).expect("a key").run().await;
+    assert!(matches!(again.expect("an outcome"), Outcome::InProgress(_)), "it waits for its parcel");
+    let packer = till::packer(till.sending(client, &broker));
+    assert_eq!(handle(&packer, &late).await, 0, "an operator decides");
+    assert_eq!(till.row("7").await.expect("a row").0, "paid");
+    let body = broker.took()[1].to_json().expect("JSON");
+    assert_eq!(handle(&packer, &body).await, 0);
+    assert_eq!(till.row("7").await.expect("a row").0, "packed");
+    assert_eq!(till.packed("k8").await.as_deref(), Some("given"));
 }
 
 /// The packer packed in time and stopped before it gave the event.

@@ -143,6 +143,15 @@ impl Till {
         Some((text("state").expect("a state"), text("charge")))
     }
 
+    /// Give an order row to another purchase.
+    pub(crate) async fn hand_over(&self, order_id: &str, purchase: &str) {
+        let id = AttributeValue::S(format!("@alice/order/{order_id}"));
+        let update = self.stack.bench.client.update_item().table_name(&self.rows).key("id", id);
+        let update = update.update_expression("SET purchase = :purchase");
+        let update = update.expression_attribute_values(":purchase", AttributeValue::S(purchase.to_owned()));
+        update.send().await.expect("an answer");
+    }
+
     /// The state of the event `packed` of a purchase.
     pub(crate) async fn packed(&self, key: &str) -> Option<String> {
         let read = self.stack.bench.client.get_item().table_name(&self.workflows).consistent_read(true);

@@ -15,7 +15,8 @@ use crate::token::Locker;
 /// Identifies the sender of a request, so that callers do not share keys.
 ///
 /// Take the identity from a proof of the authoriser (claims, a signed header of the gateway), never
-/// from a text that the caller sends. If the identity is `None`, empty, or not allowed in a key,
+/// from a text that the caller sends. A retry must have the same identity: the session of an assumed
+/// role changes. If the identity is `None`, empty, or not allowed in a key,
 /// the request is refused with 401. Closures implement this trait.
 pub trait Identify: Send + Sync {
     /// The caller's identity: printable ASCII and spaces.

@@ -73,7 +73,7 @@ impl Failure {
                 format!("the table {table} does not exist in this account and region; create it, for example with `{command} create`")
             }
             Some("AccessDeniedException") => {
-                "access denied; the policy needs PutItem, UpdateItem, DeleteItem and GetItem on the table and Query on its index byStatus; a plan to redact needs Scan on the table".to_owned()
+                "access denied; `locker policy --help` shows how to print the permissions that a function or a person needs; a plan to redact needs Scan on the table".to_owned()
             }
             Some(_) if self.heard == Heard::Unsigned => {
                 "the credentials are invalid or have expired, or the clock of this machine is wrong".to_owned()

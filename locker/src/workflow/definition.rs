@@ -75,7 +75,9 @@ pub trait Workflow: Send + Sync + 'static {
     ///   compensated then;
     /// - [`Failure::in_doubt`] if the request may still arrive. An operator decides.
     ///
-    /// A step of `flow` returns a [`Stop`](super::Stop), and `?` converts it into a [`Failure`].
+    /// A step of `flow` returns a [`Stop`](super::Stop), and `?` converts it into a [`Failure`]. If
+    /// such a step has to wait or to be retried, this code runs again from its start. So in a
+    /// compensation that calls steps, do **each effect in a step**.
     ///
     /// Runs at most once under one idempotency key. It is retried while its failure is transient.
     /// If it fails permanently, the failure is stored and the workflow is quarantined.

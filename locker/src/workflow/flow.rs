@@ -34,7 +34,7 @@ use calls::{Calls, Scope};
 use events::Known;
 use records::Records;
 
-pub(crate) use calls::Start;
+pub(crate) use calls::{Start, in_compensation};
 pub(crate) use span::{Expected, Span};
 
 /// A running workflow, with which [`Workflow::run`](super::Workflow::run) makes its steps.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::{Flow, locked};
+use super::{Flow, Inner, locked};
 use crate::core::name::{self, Branch};
 use crate::core::time;
 use crate::core::workflow::ending::{Need, NeedKind};
@@ -15,6 +15,17 @@ use crate::core::workflow::place::{Effect, Place, Undo, shown_event};
 use crate::core::workflow::step::RecordId;
 use crate::workflow::step::name::IntoStepName;
 use crate::workflow::stop::StopKind;
+
+tokio::task_local! {
+    /// The run of the step whose closure runs on this task. `None`: a compensation, which has steps
+    /// of its own.
+    static IN_STEP_OF: Option<Arc<Inner>>;
+}
+
+/// Runs the code of a compensation, which may call steps.
+pub(crate) fn in_compensation<F: Future>(code: F) -> impl Future<Output = F::Output> {
+    IN_STEP_OF.scope(None, code)
+}
 
 /// The compensation that a flow is for: [`Undo`], owned.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -211,7 +222,27 @@ impl Flow {
         }
     }
 
+    /// Runs the closure of a step, which may not call a step of the same workflow.
+    pub(crate) fn in_step<F: Future>(&self, closure: F) -> impl Future<Output = F::Output> {
+        IN_STEP_OF.scope(Some(Arc::clone(&self.inner)), closure)
+    }
+
+    /// Refuses a step inside the closure of a step. If the inner step had to wait, the outer step
+    /// would count as not done, and its effect would happen again.
+    fn check_outermost(&self, name: &str) -> Result<(), StopKind> {
+        let is_inside =
+            |run: &Option<Arc<Inner>>| run.as_ref().is_some_and(|run| Arc::ptr_eq(run, &self.inner));
+        if IN_STEP_OF.try_with(is_inside).unwrap_or(false) {
+            return Err(StopKind::invalid(
+                name,
+                "it is called inside the closure of another step; call both from `run`",
+            ));
+        }
+        Ok(())
+    }
+
     fn take_name(&self, name: &str, version: Option<u32>) -> Result<Call<'_>, StopKind> {
+        self.check_outermost(name)?;
         self.check_open(name)?;
         let version = version.unwrap_or(1);
         let used = Used { scope: self.scope.clone(), name: name.to_owned(), version };

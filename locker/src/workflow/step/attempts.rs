@@ -69,7 +69,7 @@ impl Attempts<'_> {
             journal.begin().await?;
             // If the time of the run ends here, the guard keeps the run alive until the outcome is
             // recorded: no other record of it exists.
-            let (done, _recording) = flow.doing(self.expected, work(attempt.clone())).await;
+            let (done, _recording) = flow.doing(self.expected, flow.in_step(work(attempt.clone()))).await;
             let error = match done {
                 // This run continues with what later runs will read, and not with the value itself.
                 Ok(value) => return flow.outcome(&journal.complete(answer::to_json(&value)).await?).await,
