@@ -12,11 +12,10 @@ async fn step_inside_the_closure_of_a_step_is_refused() {
     let desk = Desk::new().await;
     let (workflows, _) = desk.machine();
     let script = Script::new(|flow, script| async move {
-        let (inner, charges) = (flow.clone(), script.clone());
-        let charge = async move |_| {
-            charges.books.enter("charge");
-            inner.sleep("pause", LATER).await?;
-            Ok::<_, Failure>("paid".to_owned())
+        let charge = async |_| {
+            script.books.enter("charge");
+            flow.sleep("pause", LATER).await?;
+            paid()
         };
         flow.once("charge").run(charge).await
     });
@@ -37,7 +36,7 @@ async fn step_may_run_another_workflow() {
     let parent = Script::new(move |flow, _| {
         let (workflows, child) = (workflows.clone(), child.clone());
         async move {
-            let run = async move |_| {
+            let run = async |_| {
                 let outcome = workflows.start(&child, "s/child", &input()).run().await;
                 match outcome.map_err(|error| Failure::transient(error.to_string()))? {
                     Outcome::Completed(said) => Ok(said.into_inner()),
