@@ -94,6 +94,25 @@ async fn a_token_that_ended_meanwhile_is_not_reported_and_metrics_show_the_rest(
     assert_eq!(record_of(&locker, "scan/failed").await.state(), TokenState::Held);
 }
 
+/// The request for the second page gets no reply before the deadline.
+#[tokio::test(start_paused = true)]
+async fn deadline_within_a_listing_is_not_an_error() {
+    let bench = Bench::new().await;
+    fill(&bench, "backlog", 1, 250, bench.clock.now() + MINUTE).await;
+    bench.clock.advance(MINUTE * 10);
+    let (locker, wire) = bench.impatient_machine();
+    wire.next([Fate::Ok, Fate::HeldBefore]);
+    let deadline = bench.clock.now() + Duration::from_secs(30);
+    let listing = tokio::spawn(locker.overdue().deadline(deadline).fetch());
+    while wire.held() == 0 {
+        tokio::task::yield_now().await;
+    }
+    bench.clock.advance(MINUTE);
+    let page = listing.await.expect("no panic").expect("a part");
+    assert!(page.items.len() == 100 && !page.is_complete(), "{}", page.items.len());
+    assert!(page.stopped_by.is_none(), "its deadline did: {:?}", page.stopped_by);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_scan_that_is_cut_short_says_so() {
     let bench = Bench::new().await;

@@ -58,8 +58,9 @@ pub struct Settings {
     /// The end of the restore, if the table was restored from a backup. Default: `None`.
     ///
     /// The table has forgotten every write after its snapshot. While this is set, the table is
-    /// closed for requests from before this time: their keys are held for an operator, and callers
-    /// receive [`Begun::Restored`](crate::Begun::Restored). A request has the time that
+    /// closed for requests from before this time, or up to
+    /// [`max_clock_skew`](Self::max_clock_skew) after it: their keys are held for an operator, and
+    /// callers receive [`Begun::Restored`](crate::Begun::Restored). A request has the time that
     /// [`requested_at`](crate::BeginBuilder::requested_at) passes; a request without a time is from
     /// before this time. Set the same time in each process that uses the table. A time that is more
     /// than `max_clock_skew` in the future is refused. Remove the setting when no caller retries an

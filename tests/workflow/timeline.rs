@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use locker::operator::{Choice, Console, Happening, Timeline, Verb};
 use locker::workflow::{
-    Compensated, Compensation, Flow, RetryPolicy, StartBuilder, Stop, Workflow, Workflows,
+    Compensated, Compensation, Flow, Reported, RetryPolicy, StartBuilder, Stop, Workflow, Workflows,
 };
 use locker::{Begun, Failure, Intervened, Locker, Work};
 use locker_tests::{MINUTE, ada, held_by, record_of};
@@ -181,7 +181,7 @@ async fn in_state(state: &str) -> Desk {
             Order::new(&[Reply::Silent]).run_to_quarantine(&desk, "it").await;
             let seen = desk.view("it").await;
             assert_eq!(workflows.close(&seen, &ada()).await.unwrap(), Intervened::Done);
-            report(&desk, "it", "ch-1").await;
+            assert_eq!(report(&desk, "it", "ch-1").await, Reported::Compensates);
         }
         other => panic!("{other}"),
     }

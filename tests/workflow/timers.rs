@@ -135,7 +135,7 @@ async fn workflow_does_not_begin_before_its_time() {
         let start = || workflows.start(&code, &key, &()).not_before(at);
         let outcome = if enqueued { start().enqueue().await } else { start().run().await }.unwrap();
         let Outcome::InProgress(waiting) = outcome else { panic!("{outcome:?}") };
-        assert_eq!((waiting.due(), waiting.retry_after()), (at, DAY));
+        assert_eq!((waiting.due(), waiting.retry_after()), (at, Duration::from_secs(60)));
         // A second caller does not begin it either.
         let again = workflows.start(&code, &key, &()).run().await.unwrap();
         assert!(matches!(again, Outcome::InProgress(_)), "{again:?}");
@@ -147,8 +147,14 @@ async fn workflow_does_not_begin_before_its_time() {
     desk.bench.clock.advance(DAY + Duration::from_secs(1));
     assert_eq!(completer.run().await.unwrap().claimed, 2);
     assert_eq!(code.books.count("run"), 2);
+    // The earliest time of an existing workflow does not change.
+    let next = workflows.start(&code, "later/known", &()).not_before(at + DAY * 9);
+    workflows.start(&code, "later/known", &()).enqueue().await.unwrap();
+    let outcome = next.run().await.unwrap();
+    assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
+    assert_eq!(code.books.count("run"), 3);
     // With a time in the past, the caller drives the workflow.
     let outcome = workflows.start(&code, "later/past", &()).not_before(at - DAY).run().await.unwrap();
     assert!(matches!(outcome, Outcome::InProgress(_)), "{outcome:?}");
-    assert_eq!(code.books.count("run"), 3);
+    assert_eq!(code.books.count("run"), 4);
 }

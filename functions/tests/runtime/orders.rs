@@ -174,7 +174,7 @@ async fn the_providers_answers_are_classified_and_not_guessed() {
         assert_eq!(status, 409, "{mood:?}");
         let types = ["order-in-progress", "order-overdue"].map(|kind| format!("urn:locker:orders:{kind}"));
         assert!(types.iter().any(|kind| body["type"] == *kind), "{mood:?}: {body}");
-        let (status, body, _) = send(&function, &format!("{order_id}-read"), read(order_id)).await;
+        let (status, body, _) = send(function, &format!("{order_id}-read"), read(order_id)).await;
         assert!(status == 409 && types.iter().any(|kind| body["type"] == *kind), "{mood:?}: {body}");
     }
     let asked: Vec<_> = stack.provider.entries().into_iter().map(|entry| entry.asked).collect();

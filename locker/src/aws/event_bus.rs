@@ -15,7 +15,7 @@ const ITS_OWN_FAULT: [&str; 2] = ["InternalFailure", "InternalException"];
 ///
 /// | of the event | is |
 /// |---|---|
-/// | `source` | the [source](Envelope::source) of the router, such as `/orders`; AWS keeps `aws.` for itself |
+/// | `source` | the [source](Envelope::source) of the workflows, such as `/orders`; AWS keeps `aws.` for itself |
 /// | `detail-type` | the type, such as `order.placed` |
 /// | `detail` | the whole event by CloudEvents: the body is `detail.data`, the id `detail.id` |
 /// | `time` | the time of the commit |

@@ -15,9 +15,9 @@ use crate::token::Locker;
 /// Identifies the sender of a request, so that callers do not share keys.
 ///
 /// Take the identity from a proof of the authoriser (claims, a signed header of the gateway), never
-/// from a text that the caller sends. A retry must have the same identity: the session of an assumed
-/// role changes. If the identity is `None`, empty, or not allowed in a key,
-/// the request is refused with 401. Closures implement this trait.
+/// from a text that the caller sends. A retry must have the same identity, so remove what changes,
+/// such as the session of an assumed role. If the identity is `None`, empty, or not allowed in a
+/// key, the request is refused with 401. Closures implement this trait.
 pub trait Identify: Send + Sync {
     /// The caller's identity: printable ASCII and spaces.
     fn identify(&self, request: &Parts) -> Option<String>;
@@ -91,6 +91,9 @@ impl IdempotencyLayer {
     }
 
     /// Replace the settings.
+    ///
+    /// Nothing is checked here: with a time outside its limits, each request with a key gets
+    /// [`Problem::Internal`](super::Problem::Internal), and the log contains the reason.
     #[must_use]
     pub fn settings(mut self, settings: HttpSettings) -> Self {
         self.settings = Arc::new(settings);

@@ -22,7 +22,7 @@ pub struct HttpSettings {
     pub methods: Vec<Method>,
     /// Whether a protected request needs a key. Default: yes.
     pub required: Required,
-    /// How long the handler is expected to take. Default: 60 seconds.
+    /// How long the handler is expected to take, from 1 second to 366 days. Default: 60 seconds.
     pub expect_within: Duration,
     /// The largest request body, in bytes, that is read before it is hashed. Default: 1 MiB.
     ///

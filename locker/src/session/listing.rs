@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::core::{shard, time};
 use crate::error::Error;
 use crate::session::Session;
+use crate::session::due_work::may_lack_time;
 use crate::store::{Layout, Positions, Query, Row};
 
 /// The number of entries that one request asks for.
@@ -16,7 +17,7 @@ const PAGE: usize = 100;
 
 /// Lists tokens or workflows, oldest due time first, over all shards.
 ///
-/// `T` is the type of an entry: [`TokenSummary`](crate::TokenSummary) or
+/// `T` is the type of an entry, such as [`TokenSummary`](crate::TokenSummary) or
 /// [`workflow::Summary`](crate::workflow::Summary).
 #[derive(Debug)]
 #[must_use = "a listing does nothing until it is fetched or counted"]
@@ -150,7 +151,7 @@ impl<T> ListBuilder<T> {
         self
     }
 
-    /// Sets the most entries to list.
+    /// Sets the most entries to list. Default: 1,000 tokens or acts, 100 workflows or messages.
     pub const fn limit(mut self, entries: usize) -> Self {
         self.limit = entries;
         self
@@ -169,11 +170,13 @@ impl<T> ListBuilder<T> {
         self
     }
 
-    /// Counts the entries, and reads at most `limit` of them.
+    /// Counts the entries, and reads at most `limit` of them. [`limit`](Self::limit) and
+    /// [`from`](Self::from) have no effect.
     ///
     /// # Errors
     ///
-    /// Same as [`fetch`](Self::fetch).
+    /// Same as [`fetch`](Self::fetch). All requests together have
+    /// [`Settings::give_up_after`](crate::Settings::give_up_after), so use a small limit.
     ///
     /// # Cost
     ///
@@ -240,6 +243,7 @@ impl<T: Listed> ListBuilder<T> {
             let rows = match Box::pin(read).await {
                 Ok(rows) => rows,
                 Err(error) if page.items.is_empty() => return Err(error),
+                Err(error) if may_lack_time(&error) && self.session.is_past(self.deadline) => break,
                 Err(error) => {
                     page.stopped_by = Some(error);
                     break;

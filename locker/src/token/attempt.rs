@@ -94,9 +94,10 @@ impl Attempt {
     ///
     /// It is the same for every attempt at this token, so the provider recognises a repeated
     /// request, even after an operator released the token. It is the token's key if that fits into
-    /// the 255 bytes that providers accept, and its SHA-256 otherwise. It changes only after an
-    /// operator released a failure that was the answer: the provider refused the first key, and
-    /// would return the refusal again.
+    /// the 255 bytes that providers accept, and its SHA-256 otherwise. It changes only if an
+    /// operator released the token [with a new key](crate::Locker::release_with_new_key), or
+    /// released a failure that was the answer: the provider refused the first key, and would return
+    /// the refusal again.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
         name::shared_provider_key(&self.key, self.key_use.version)

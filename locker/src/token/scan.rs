@@ -68,7 +68,8 @@ impl Scanner {
 
     /// Stop at this time, such as shortly before the deadline of a Lambda invocation.
     ///
-    /// A scan that stopped has [`RunReport::finished`] `false`.
+    /// A scan that stopped has [`RunReport::finished`] `false`. If it stopped while it counted, it
+    /// returns [`Error::Expired`].
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
         self
@@ -108,7 +109,8 @@ impl Scanner {
     /// overdue token. Up to 16 of these reads are under way at a time. 1 write unit to record the
     /// run, which [`status`](crate::operator) reads. The record needs `dynamodb:PutItem` on the
     /// item `locker runs scanner`; without that permission the scan works, but has no record. The
-    /// counts cost half a read unit for each 4 KB of entries, 10 to 20 entries.
+    /// two counts cost 1 request for each shard, and half a read unit for each 4 KB of entries, 10
+    /// to 20 entries.
     pub async fn run(&self) -> Result<RunReport<ScanReport>, Error> {
         scheduled(self.session(), Machine::Scanner, self.deadline, Box::pin(self.scan())).await
     }

@@ -155,7 +155,8 @@ impl Flow {
         self.inner.span.deadline
     }
 
-    /// Extends the claim of this driver by this duration from now.
+    /// Extends the claim of this driver by this duration from now, from 1 second to 366 days. Any
+    /// other duration quarantines the workflow.
     ///
     /// Until then, no other driver takes the workflow over. While a step is within its
     /// `expect_within`, the flow extends the claim itself.

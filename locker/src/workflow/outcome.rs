@@ -104,10 +104,15 @@ pub struct Waiting {
     pub(crate) reason: Option<String>,
 }
 
+/// How long a caller waits before it asks again, if the workflow changes after this time.
+fn pause(after: Duration) -> Duration {
+    after.clamp(Duration::from_secs(1), Duration::from_secs(60))
+}
+
 impl Waiting {
     /// Enqueued only: no driver has claimed it.
     pub(crate) fn enqueued(now: DateTime<Utc>, begins: DateTime<Utc>) -> Self {
-        let after = time::between(now, begins).max(Duration::from_secs(1));
+        let after = pause(time::between(now, begins));
         Self { locked_by: None, due: begins.max(now), after, reason: None }
     }
 

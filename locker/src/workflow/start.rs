@@ -145,7 +145,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         self
     }
 
-    /// Sets the owner, such as the id of the message or the request.
+    /// Sets the owner, such as the id of the message or the request: 1 to 256 bytes.
     ///
     /// **The same owner resumes immediately**, even before the workflow is due. So use a name that
     /// only one driver has at the same time.
@@ -154,7 +154,8 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         self
     }
 
-    /// Sets the expected time of this run. After it, other drivers may take the workflow over.
+    /// Sets the expected time of this run, from 1 second to 366 days. After it, other drivers may
+    /// take the workflow over.
     pub const fn expect_within(mut self, time: Duration) -> Self {
         self.expected = time;
         self
@@ -162,9 +163,9 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
 
     /// Sets the earliest time of the first run.
     ///
-    /// Both [`run`](Self::run) and [`enqueue`](Self::enqueue) only store the workflow and return
-    /// [`Outcome::InProgress`]. A completer runs it after this time. If the workflow exists, this
-    /// changes nothing.
+    /// While this time is in the future, both [`run`](Self::run) and [`enqueue`](Self::enqueue) only
+    /// store the workflow and return [`Outcome::InProgress`]. A completer runs it after this time.
+    /// If the workflow exists, this changes nothing.
     pub const fn not_before(mut self, time: DateTime<Utc>) -> Self {
         self.not_before = Some(time);
         self
@@ -260,16 +261,15 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     async fn started(self, driven: bool) -> Result<Outcome<W::Output>, Error> {
         let print = self.check()?;
         let context = &self.context;
-        let driven = driven && self.not_before.is_none_or(|at| at <= context.now());
         let mut polling = Polling::new(self.wait_for.map(|longest| context.bounded(longest, self.deadline)));
-        let first = self.go_on(self.begin(&print, driven).await?, driven, false).await?;
+        let first = self.go_on(self.begin(&print, driven).await?, false).await?;
         let (this, print) = (&self, &print);
         let look = |Seen { written, ended, .. }: Seen| async move {
             let started = match ended {
                 Ended::Continued(next, _) => this.look_at(&next, driven).await,
                 _ => this.look_again(print, driven).await,
             };
-            this.go_on(started.map_err(|error| error.unsure_if(written))?, driven, written).await
+            this.go_on(started.map_err(|error| error.unsure_if(written))?, written).await
         };
         let mut first = first;
         for _ in 1..MOST_VERSIONS {
@@ -287,15 +287,15 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     }
 
     /// Drives the claimed workflow. `written`: this call has started or driven it before.
-    async fn go_on(&self, started: Started, driven: bool, written: bool) -> Result<Seen, Error> {
+    async fn go_on(&self, started: Started, written: bool) -> Result<Seen, Error> {
         Ok(match started {
             Started::Ended(ended) => Seen { ended, replayed: true, written },
             // From here on steps may have run, so an error of DynamoDB is returned as unknown.
-            Started::Flow(flow) if driven => {
+            Started::Flow(flow) => {
                 let ended = drive(self.code, &flow).await.map_err(Error::unsure)?;
                 Seen { ended, replayed: false, written: true }
             }
-            Started::Flow(_) => {
+            Started::Stored => {
                 let now = self.context.now();
                 let ended = Ended::Waiting(Waiting::enqueued(now, self.not_before.unwrap_or(now)));
                 Seen { ended, replayed: false, written: true }
@@ -337,7 +337,8 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         let workflow = self.workflow()?;
         let input = self.input.clone()?;
         let context = &self.context;
-        let header = self.new_header(&workflow, input, fingerprint, driven).await?;
+        let begins = driven && self.not_before.is_none_or(|at| at <= context.now());
+        let header = self.new_header(&workflow, input, fingerprint, begins).await?;
         let item = || header_item(&header, context.settings().shards);
         let until = context.until(self.deadline);
         // Two callers start the same key. One put is applied, and the other call finds its header.
@@ -349,6 +350,9 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             }
             Written::Done => {
                 metrics::count_workflow(metrics::WORKFLOWS_STARTED, W::NAME);
+                if !begins {
+                    return Ok(Started::Stored);
+                }
                 let (limits, span) = (self.limits()?, Span::of_caller(self.deadline));
                 let flow = Flow::new(context.clone(), header, limits, (Vec::new(), Vec::new()), &[], span);
                 Ok(Started::Flow(flow))
@@ -437,7 +441,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         workflow: &str,
         input: String,
         fingerprint: &Fingerprint,
-        driven: bool,
+        begins: bool,
     ) -> Result<Header, Error> {
         let context = &self.context;
         let input =
@@ -448,7 +452,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
             name: W::NAME.to_owned(),
             code: W::VERSION,
             key_version: self.version,
-            owner: driven.then_some(owner),
+            owner: begins.then_some(owner),
             not_before: self.not_before.map(time::stored),
             fingerprint: Some(fingerprint.stored(context.fingerprint_keys()).text),
             input: Some(input),
@@ -474,6 +478,9 @@ fn same_input(one: &Header, other: &Header) -> bool {
 }
 
 enum Started {
+    /// This call has claimed the workflow.
     Flow(super::Flow),
+    /// This call has stored the workflow for the completer.
+    Stored,
     Ended(Ended),
 }

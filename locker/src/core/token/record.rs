@@ -57,8 +57,9 @@ pub enum TokenState {
     Failed,
     /// The work failed, and its failure waits for an operator. `status` is `error`.
     Held,
-    /// An operator released it. It counts as absent; the record stays to show who released it, and
-    /// why.
+    /// An operator released it, or its owner did after an earlier attempt had used the provider's
+    /// key. It counts as absent. The record stays: it shows the operator and the reason, and keeps
+    /// the version of the key.
     Released,
 }
 
@@ -305,7 +306,8 @@ impl Record {
         self.within.as_ref()
     }
 
-    /// Returns the act of an operator, if an operator acted on the token.
+    /// Returns the act of an operator, if an operator acted on the token. A token that its owner
+    /// released has a resolution too, and no [`intervention`](Self::intervention).
     #[must_use]
     pub const fn resolution(&self) -> Option<Resolution> {
         self.resolution

@@ -61,8 +61,8 @@ impl Console {
     /// # Errors
     ///
     /// [`Error::Denied`], [`Error::Unavailable`], and [`Error::Record`] if a stored item cannot be
-    /// read. After the [deadline](Console::deadline) no list is read, and the timeline is not
-    /// complete.
+    /// read. After the [deadline](Console::deadline) no list is read: the timeline is not complete,
+    /// or [`Error::Expired`] if no list was read before.
     ///
     /// # Cost
     ///

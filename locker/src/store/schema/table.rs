@@ -23,8 +23,9 @@ use crate::store::schema::attribute as a;
 ///
 /// # Errors
 ///
-/// [`Error::Denied`] if DynamoDB refuses a request, [`Error::Unavailable`] if DynamoDB is out of
-/// reach or the table is not ready after about a minute.
+/// [`Error::Invalid`] if the name is not allowed, [`Error::Denied`] if DynamoDB refuses a request,
+/// [`Error::Unavailable`] if DynamoDB is out of reach, [`Error::NotReady`] if the table is not
+/// ready after about a minute.
 ///
 /// # Cost
 ///
@@ -89,6 +90,7 @@ async fn switch_ttl_on(client: &Client, (table, layout): (&str, &Layout)) -> Res
 
 /// The result of comparing a live table with the required layout.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "the table has the required layout only if `problems` is empty"]
 #[non_exhaustive]
 pub struct TableCheck {
     /// One sentence for each problem, with what to do. Empty if the table has the required layout.

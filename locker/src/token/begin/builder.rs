@@ -91,7 +91,8 @@ impl BeginBuilder {
         self
     }
 
-    /// Sets the owner's name, such as `order_update/<request id>`, which identifies its logs.
+    /// Sets the owner's name, such as `order_update/<request id>`, which identifies its logs: 1 to
+    /// 256 bytes without control characters.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
@@ -131,8 +132,8 @@ impl BeginBuilder {
         self
     }
 
-    /// Takes the token over if it is overdue by more than this grace plus the allowance for clock
-    /// skew ([`Settings::max_clock_skew`](crate::Settings::max_clock_skew)). The default is never.
+    /// Takes the token over if it is overdue by more than this grace (0 to 366 days) plus the
+    /// allowance for clock skew ([`Settings::max_clock_skew`](crate::Settings::max_clock_skew)). The default is never.
     ///
     /// **This gives up at-most-once.** The previous owner may be slow instead of dead. Then both do
     /// the work, and only the new owner can store an answer. Use it where repeated work is
@@ -167,7 +168,8 @@ impl BeginBuilder {
     }
 
     /// If the key is in progress, wait up to this long for its result, polling with jitter, instead
-    /// of returning [`Begun::InProgress`] at once. Each poll is a read of 1 unit.
+    /// of returning [`Begun::InProgress`] at once: from 1 millisecond to a day. Each poll is a read
+    /// of 1 unit.
     pub const fn wait_for(mut self, longest: Duration) -> Self {
         self.wait_for = Some(longest);
         self
@@ -204,8 +206,10 @@ impl BeginBuilder {
     /// Keeps the token out of listings and of the scanner while it is in progress.
     ///
     /// Use it if **every effect of the work has its own token or workflow**, which is listed. Then
-    /// an operator sees one line for one effect, and no second line for the work around it. Combine
-    /// it with a takeover, since no operator sees that its process died.
+    /// an operator sees one line for one effect, and no second line for the work around it. It needs
+    /// [`take_over_after`](Self::take_over_after) or [`take_over_if`](Self::take_over_if), since no
+    /// operator sees that its process died: without one, `begin` returns
+    /// [`Error::Invalid`](crate::Error::Invalid).
     ///
     /// The token is listed once it is left in doubt or held, and stays listed if it is taken over.
     /// If its process died and no caller takes it over, DynamoDB deletes it: its `ttl` is a week

@@ -234,6 +234,11 @@ impl Lock {
     /// Postpone the expected completion to this long from now, 1 second to 366 days. Never brings
     /// it nearer.
     ///
+    /// # Cancel safety
+    ///
+    /// If you drop the future, the lock is dropped too, and no outcome of the work can be stored. So
+    /// put no timeout around it: its [deadline](crate::BeginBuilder::deadline) bounds it.
+    ///
     /// # Errors
     ///
     /// [`EndError`]. [`Error::LostOwnership`]: the token was taken over or ended, so stop working

@@ -1,7 +1,5 @@
 //! The present state of a workflow, from its header.
 
-use std::time::Duration;
-
 use chrono::{DateTime, Utc};
 
 use super::Waiting;
@@ -23,7 +21,7 @@ impl Context {
         Waiting {
             locked_by: header.locked_by.clone(),
             due: header.next_due,
-            after: after.clamp(Duration::from_secs(1), Duration::from_secs(60)),
+            after: super::pause(after),
             reason: header.reason.clone(),
         }
     }
