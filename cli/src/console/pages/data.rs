@@ -54,11 +54,12 @@ pub(in crate::console) async fn token_data(desk: &Desk, asked: &Asked) -> Result
 pub(in crate::console) async fn workflow_data(desk: &Desk, asked: &Asked) -> Result<Page, Exit> {
     let key = needed(asked, "key")?;
     look(desk, "workflow", key)?;
+    let workflows = desk.connection.workflows()?;
     let parts = desk.console().await?.get(key).await?;
     let view = parts.iter().find_map(|part| if let Part::Workflow(view) = part { Some(view) } else { None });
     let view =
         view.ok_or_else(|| Exit::say(Exit::NOT_FOUND, format!("There is no workflow {key}. {ABSENT}")))?;
-    let input = desk.connection.workflows()?.input(view).await?;
+    let input = workflows.input(view).await?;
     Ok(page(&Work::Workflow(key.to_owned()), of_workflow(view, input)))
 }
 

@@ -28,6 +28,9 @@ pub(super) async fn read(desk: &Desk, console: &Console, work: &Work) -> Result<
         let found = desk.connection.workflows()?.message(work).await?;
         return found.map(|message| Part::Message(Box::new(message))).ok_or_else(absent);
     }
+    if let Work::Workflow(_) = work {
+        desk.connection.workflows_table()?;
+    }
     console.get(work.key()).await?.into_iter().find(|part| part.work() == *work).ok_or_else(absent)
 }
 

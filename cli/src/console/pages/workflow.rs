@@ -18,6 +18,7 @@ use crate::output;
 
 pub(in crate::console) async fn workflow(desk: &Desk, asked: &Asked) -> Result<Page, Exit> {
     let key = needed(asked, "key")?;
+    desk.connection.workflows_table()?;
     let console = desk.console().await?;
     let timeline = console.timeline(key).await?;
     let work = Work::Workflow(key.to_owned());
