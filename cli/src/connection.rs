@@ -94,6 +94,12 @@ impl Connection {
         }
     }
 
+    /// Returns a description of the records that were read, if the table of workflows was not named.
+    /// A local store without this table has no workflows and no messages, so everything was read.
+    pub(crate) fn only_read(&self) -> Option<&'static str> {
+        self.workflows.is_none().then(|| self.without_workflows())
+    }
+
     /// Whether there is a table of workflows to read. A local store may have none yet.
     pub(crate) async fn has_workflows(&self) -> Result<bool, Exit> {
         match &self.workflows {

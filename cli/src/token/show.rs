@@ -57,13 +57,12 @@ impl Show {
 
     fn absent(&self, connection: &Connection) -> Exit {
         let exit = absent(&self.key);
-        if connection.workflows.is_some() {
-            return exit;
+        match connection.only_read() {
+            None => exit,
+            Some(read) => {
+                exit.detail(format!("  only this was read: {read}; a workflow needs --workflows NAME"))
+            }
         }
-        exit.detail(format!(
-            "  only this was read: {}; a workflow needs --workflows NAME",
-            connection.without_workflows()
-        ))
     }
 }
 

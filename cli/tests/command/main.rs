@@ -18,6 +18,8 @@ mod console_plans;
 #[cfg(feature = "console")]
 mod console_plans_wrong;
 #[cfg(feature = "console")]
+mod console_unread;
+#[cfg(feature = "console")]
 mod console_wrong;
 mod cut_short;
 mod dead;

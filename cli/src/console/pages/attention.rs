@@ -1,11 +1,12 @@
 //! *Needs attention*: groups of items with the same cause, and the items of one group.
 
-use locker::operator::{Filter, Group, Status};
+use locker::operator::{Filter, Group, Listing, Status};
 use maud::{Markup, html};
 
 use super::html::{code, foreign, foreign_or, href, href_of_group, moment_or, need_badge, table};
 use super::layout::Page;
-use super::{Asked, given, listed, need_named, needed, plan};
+use super::listed::{self, Extent};
+use super::{Asked, given, need_named, needed, plan};
 use crate::console::server::Desk;
 use crate::exit::Exit;
 use crate::hint::Hint;
@@ -86,17 +87,15 @@ pub(in crate::console) async fn group(desk: &Desk, asked: &Asked) -> Result<Page
     };
     let found = console.list(&filter).await?;
     let Some(first) = found.matches.first() else {
-        let said = format!(
-            "no item is in the group {id} now: its items were handled, or have another cause; look at Needs attention"
-        );
-        return Err(Exit::say(Exit::NOT_FOUND, said));
+        return Err(without_items(id, found, desk.connection.only_read()));
     };
+    let extent = Extent::of(desk, &found, MOST);
     let hint = Hint::ListGroup(id).on(&desk.connection);
     let body = html! {
         h1 { "Group " code { (foreign(id)) } }
         p { @if let Some(need) = first.need { (need_badge(need)) " " } (foreign_or(first.cause.as_deref())) }
         (listed::table_of(&found.matches))
-        (listed::end(found.matches.len(), found.finished, found.stopped_by.as_ref(), MOST))
+        (extent.end(Markup::default()))
         @if let (true, Some(address)) = (desk.may_change, plan::address(first.need, &[("group", id)])) {
             h2 { "Act on all of them" }
             p { a.button href=(address) { "Plan an act on the whole group" } }
@@ -105,4 +104,56 @@ pub(in crate::console) async fn group(desk: &Desk, asked: &Asked) -> Result<Page
         p { (code(&hint)) }
     };
     Ok(Page::new(format!("Group {id}"), "/", body))
+}
+
+/// The exit of a group in which no item was found. `only`: the records that were read, if the table
+/// of workflows was not named.
+fn without_items(id: &str, found: Listing, only: Option<&str>) -> Exit {
+    match (found.stopped_by, found.finished, only) {
+        (Some(error), ..) => error.into(),
+        (None, false, _) => {
+            let unread = "the lists were not read to their end: there may be some";
+            Exit::say(Exit::PROBLEMS, format!("no item of the group {id} was found, and {unread}"))
+        }
+        (None, true, Some(only)) => {
+            let said = format!("no item of the group {id} was found: this console reads only {only}");
+            Exit::say(Exit::NOT_FOUND, said)
+        }
+        (None, true, None) => {
+            let said = format!(
+                "no item is in the group {id} now: its items were handled, or have another cause; look at Needs attention"
+            );
+            Exit::say(Exit::NOT_FOUND, said)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use locker::Error;
+
+    use super::*;
+
+    #[test]
+    fn only_a_whole_reading_denies_items_of_a_group() {
+        let exit = |finished: bool, stopped_by: Option<Error>, only: Option<&str>| {
+            let mut found = Listing::default();
+            (found.finished, found.stopped_by) = (finished, stopped_by);
+            without_items("9a8fac0a", found, only)
+        };
+        let expired = || Some(Error::Expired { verb: "list" });
+        let unnamed = Some("tokens; no table of workflows was named");
+        let denial = "no item is in the group";
+        for (exit, code, said) in [
+            (exit(true, None, None), Exit::NOT_FOUND, denial),
+            (exit(false, None, None), Exit::PROBLEMS, "there may be some"),
+            (exit(false, None, unnamed), Exit::PROBLEMS, "there may be some"),
+            (exit(false, expired(), None), Exit::UNAVAILABLE, ""),
+            (exit(true, None, unnamed), Exit::NOT_FOUND, "reads only tokens; no table"),
+        ] {
+            assert_eq!(exit.code(), code, "{}", exit.said());
+            assert!(exit.said().contains(said), "{said:?} is not in {}", exit.said());
+            assert_eq!(exit.said().contains(denial), said == denial, "{}", exit.said());
+        }
+    }
 }

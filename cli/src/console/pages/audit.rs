@@ -4,8 +4,9 @@ use locker::operator::AuditTrail;
 use maud::{Markup, html};
 
 use super::Asked;
-use super::html::{foreign, foreign_or, link, moment_or, table};
+use super::html::{foreign_or, link, moment_or, table};
 use super::layout::Page;
+use super::listed::Extent;
 use crate::console::server::Desk;
 use crate::exit::Exit;
 use crate::options::duration;
@@ -25,6 +26,13 @@ pub(in crate::console) async fn audit(desk: &Desk, asked: &Asked) -> Result<Page
     let since = asked.get("since").map_or("7d", String::as_str);
     let span = duration(since).map_err(|why| Exit::say(Exit::USAGE, format!("since: {why}")))?;
     let trail = desk.console().await?.limit(MOST).audit(output::now() - span).await?;
+    let extent = Extent {
+        count: trail.acts.len(),
+        most: MOST,
+        finished: trail.finished,
+        stopped_by: trail.stopped_by.as_ref(),
+        only: desk.connection.only_read(),
+    };
     let body = html! {
         h1 { "Audit" }
         form.row action="/audit" method="get" {
@@ -35,12 +43,12 @@ pub(in crate::console) async fn audit(desk: &Desk, asked: &Asked) -> Result<Page
             button { "Show" }
         }
         @if trail.acts.is_empty() {
-            p { "No operator acted in this time." }
+            (extent.end(html! { p { "No operator acted in this time." } }))
         } @else {
             (acts(&trail))
+            @if !extent.is_whole() { p { "There may be more acts than these " (extent.count) "." } }
+            (extent.bounds())
         }
-        @if !trail.finished { p { "There may be more acts than these " (trail.acts.len()) "." } }
-        @if let Some(error) = &trail.stopped_by { p role="alert" { (foreign(&error.to_string())) } }
     };
     Ok(Page::new("Audit", "/audit", body))
 }

@@ -9,6 +9,7 @@ use maud::{Markup, html};
 use super::act::address;
 use super::html::{code, foreign, foreign_or, href_of, link, named, when};
 use super::layout::Page;
+use super::listed::Extent;
 use super::workflow::is_in_doubt;
 use crate::console::server::Desk;
 use crate::exit::Exit;
@@ -42,15 +43,28 @@ pub(in crate::console) async fn doubt(desk: &Desk) -> Result<Page, Exit> {
             effects.extend(part.iter().flat_map(|part| in_doubt(part, it)));
         }
     }
+    let extent = Extent {
+        count: effects.len(),
+        most: MOST,
+        finished: is_finished,
+        stopped_by: None,
+        only: desk.connection.only_read(),
+    };
+    let well = html! {
+        p.sentence.well { "No token and no step of a workflow in quarantine is in doubt." }
+    };
     let body = html! {
         h1 { "In doubt" }
-        @if effects.is_empty() && is_finished {
-            p.sentence.well { "No token and no step of a workflow in quarantine is in doubt." }
-        } @else if !effects.is_empty() {
+        @if !effects.is_empty() {
             p { "It is unknown whether these effects happened. Ask the provider with the key, and record the answer." }
             @for effect in &effects { (card(desk, effect)) }
         }
-        @if !is_finished { p { "There may be more: the first " (MOST) " of each kind were read." } }
+        @if extent.is_whole() {
+            (extent.end(well))
+        } @else {
+            p { "There may be more: the first " (MOST) " of each kind were read." }
+            (extent.bounds())
+        }
     };
     Ok(Page::new("In doubt", "/doubt", body))
 }

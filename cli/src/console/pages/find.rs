@@ -9,7 +9,8 @@ use maud::{Markup, html};
 
 use super::html::{foreign, href, link, words};
 use super::layout::Page;
-use super::{Asked, listed, needed, plan};
+use super::listed::{self, Extent};
+use super::{Asked, needed, plan};
 use crate::console::server::Desk;
 use crate::exit::Exit;
 use crate::ls::exact_keys;
@@ -42,7 +43,13 @@ pub(in crate::console) async fn find(desk: &Desk, asked: &Asked) -> Result<Page,
     exact.retain(|work| !matches.iter().any(|it: &Match| it.work == *work));
     is_finished &= matches.len() <= MOST;
     matches.truncate(MOST);
-    let is_empty = exact.is_empty() && matches.is_empty();
+    let extent = Extent {
+        count: exact.len() + matches.len(),
+        most: MOST,
+        finished: is_finished,
+        stopped_by: stopped_by.as_ref(),
+        only: desk.connection.only_read(),
+    };
     let body = html! {
         h1 { "Find " (foreign(text)) }
         @if !exact.is_empty() {
@@ -54,11 +61,9 @@ pub(in crate::console) async fn find(desk: &Desk, asked: &Asked) -> Result<Page,
             (listed::table_of(&matches))
             (act_on_all(desk, text, &matches))
         }
-        @if is_empty {
+        (extent.end(html! {
             p { "Nothing was found. A token with a result is in no list: its whole key finds it." }
-        } @else {
-            (listed::end(matches.len(), is_finished, stopped_by.as_ref(), MOST))
-        }
+        }))
         @if !reads_all {
             p {
                 "Searched: the key, and everything that needs an operator. "
@@ -68,7 +73,8 @@ pub(in crate::console) async fn find(desk: &Desk, asked: &Asked) -> Result<Page,
         }
     };
     let page = Page::new(format!("Find {text}"), "", body).found_by(text);
-    Ok(if is_empty { page.with_status(StatusCode::NOT_FOUND) } else { page })
+    let is_absent = extent.count == 0 && extent.is_whole();
+    Ok(if is_absent { page.with_status(StatusCode::NOT_FOUND) } else { page })
 }
 
 /// A link to a plan for each need of the matches.

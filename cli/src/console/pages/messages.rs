@@ -11,7 +11,8 @@ use super::attention::groups;
 use super::html::{badge, facts, foreign, foreign_or, link, moment_or, table};
 use super::layout::Page;
 use super::life::{acted_on, read, work_of};
-use super::{Asked, data, listed, plan};
+use super::listed::Extent;
+use super::{Asked, data, plan};
 use crate::console::server::Desk;
 use crate::dead;
 use crate::exit::Exit;
@@ -25,8 +26,16 @@ pub(in crate::console) async fn messages(desk: &Desk) -> Result<Page, Exit> {
     let status = console.status().await?;
     let of_messages = |need: Need| matches!(need, Need::Dead | Need::Unsent);
     let failing: Vec<_> = status.groups.into_iter().filter(|group| of_messages(group.need)).collect();
+    let of_status = Extent {
+        count: failing.len(),
+        most: usize::MAX,
+        finished: status.finished,
+        stopped_by: status.stopped_by.as_ref(),
+        only: desk.connection.only_read(),
+    };
     let archived = Filter::new().only_messages([MessageState::Archived]);
     let archived = console.limit(MOST).list(&archived).await?;
+    let of_archived = Extent::of(desk, &archived, MOST);
     let rows = archived.matches.iter().map(|it| {
         [
             link(&it.work, &it.work.short_id()),
@@ -40,22 +49,22 @@ pub(in crate::console) async fn messages(desk: &Desk) -> Result<Page, Exit> {
     let body = html! {
         h1 { "Messages" }
         h2 { "Dead or unsent" }
-        @if failing.is_empty() {
-            p { "No message is dead, and none waits for longer than it should." }
-        } @else {
+        @if !failing.is_empty() {
             p { "A dead message waits for an operator. A group opens its messages, and the acts on all of them." }
             (groups(&failing))
         }
-        @if !status.finished { p { "The lists were not read to their end: there may be more." } }
+        @if failing.is_empty() || !of_status.is_whole() {
+            (of_status.end(html! { p { "No message is dead, and none waits for longer than it should." } }))
+        }
         h2 { "Archived" }
-        @if archived.matches.is_empty() {
-            p { "No message is archived." }
-        } @else {
+        @if !archived.matches.is_empty() {
             (table("Archived messages", ["Message", "Topic", "From", "Since", "Cause", "Note"], rows))
-            (listed::end(archived.matches.len(), archived.finished, archived.stopped_by.as_ref(), MOST))
-            @if let (true, Some(address)) = (desk.may_change, plan::address(None, &[])) {
-                p { a href=(address) { "Restore all archived messages" } ": they are dead again, and can be redriven." }
-            }
+        }
+        (of_archived.end(html! { p { "No message is archived." } }))
+        @if let (false, true, Some(address)) =
+            (archived.matches.is_empty(), desk.may_change, plan::address(None, &[]))
+        {
+            p { a href=(address) { "Restore all archived messages" } ": they are dead again, and can be redriven." }
         }
     };
     Ok(Page::new("Messages", "/messages", body))

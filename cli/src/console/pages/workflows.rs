@@ -6,7 +6,7 @@ use maud::html;
 
 use super::html::{badge, foreign_or, link, moment_or, need_badge, table};
 use super::layout::Page;
-use super::listed;
+use super::listed::Extent;
 use crate::console::server::Desk;
 use crate::exit::Exit;
 use crate::ls::waits;
@@ -17,6 +17,7 @@ const MOST: usize = 200;
 pub(in crate::console) async fn workflows(desk: &Desk) -> Result<Page, Exit> {
     let filter = Filter::new().only_workflows([List::Quarantine, List::Failing, List::Unfinished]);
     let found = desk.console().await?.limit(MOST).list(&filter).await?;
+    let extent = Extent::of(desk, &found, MOST);
     let rows = found.matches.iter().filter_map(|it: &Match| {
         let Some(IndexEntry::Workflow(_, summary)) = &it.entry else { return None };
         let awaited = summary.waits_for.as_ref().map(|on| waits(on, summary.other_waits));
@@ -34,13 +35,11 @@ pub(in crate::console) async fn workflows(desk: &Desk) -> Result<Page, Exit> {
     let header = ["Workflow", "Code", "State", "Need", "Waits for", "Begun", "Due", "Reason"];
     let body = html! {
         h1 { "Workflows" }
-        @if found.matches.is_empty() {
-            p { "Each workflow has ended. Find opens one by its key." }
-        } @else {
+        @if !found.matches.is_empty() {
             p { "Those that have not ended: first those in quarantine, then those whose runs fail." }
             (table("Workflows that have not ended", header, rows))
-            (listed::end(found.matches.len(), found.finished, found.stopped_by.as_ref(), MOST))
         }
+        (extent.end(html! { p { "Each workflow has ended. Find opens one by its key." } }))
     };
     Ok(Page::new("Workflows", "/workflows", body))
 }
