@@ -12,6 +12,7 @@ use super::which::read_one;
 use crate::act::{Acted, One};
 use crate::connection::Connection;
 use crate::exit::Exit;
+use crate::hint::Hint;
 use crate::options::{self, Output, Seen};
 use crate::output::{self, UNREAD};
 
@@ -38,8 +39,9 @@ impl Correct {
         let act = Act::correct(Value::String(self.read()?));
         let workflows = connection.workflows()?;
         let message = read_one(&workflows, &self.message).await?;
-        let said = format!("message {}", message.short_id());
-        let look = format!("locker{} dead show {}", connection.options, message.short_id());
+        let id = message.short_id();
+        let said = format!("message {id}");
+        let look = Hint::ShowMessage(&id).on(connection);
         let one = One { connection, output, said: &said, look, seen: &self.seen, operator: &operator };
         match one.act(&Part::Message(Box::new(message)), &act).await? {
             Acted::DryRun(exit) => Ok(exit),

@@ -136,13 +136,14 @@ impl Once {
         let ran = Box::pin(token.run(work)).await;
         let Passed { rest, .. } = passed.take();
         let key = &self.key;
+        let token = (connection, key.as_str());
         let exit = match ran {
             Ok(answer) => {
                 let (answer, origin) = answer.into_parts();
-                finish(key, answer, None, origin).await
+                finish(token, answer, None, origin).await
             }
             Err(RunError::Failed { error, origin, .. }) => {
-                finish(key, error.error.clone(), Some(error), origin).await
+                finish(token, error.error.clone(), Some(error), origin).await
             }
             Err(RunError::InProgress(holder)) => Err(said::in_progress(key, &holder)),
             Err(RunError::Mismatch(record)) => {
@@ -217,7 +218,12 @@ fn command_line(command: &[OsString]) -> Vec<u8> {
 }
 
 /// Prints a replayed answer, and returns the exit with the state of the token.
-async fn finish(key: &str, answer: Answer, failed: Option<Failed>, origin: Origin) -> Result<Exit, Exit> {
+async fn finish(
+    (connection, key): (&Connection, &str),
+    answer: Answer,
+    failed: Option<Failed>,
+    origin: Origin,
+) -> Result<Exit, Exit> {
     let exit = answer.exit;
     let class = failed.as_ref().map(|failed| failed.class);
     let said = match origin {
@@ -228,7 +234,7 @@ async fn finish(key: &str, answer: Answer, failed: Option<Failed>, origin: Origi
             let failed = failed.map(|failed| (failed.class, failed.last_line()));
             said::replayed(key, &answer, failed, &record)
         }
-        Origin::Unrecorded(end) => store::held(key, &answer, class, *end).await,
+        Origin::Unrecorded(end) => store::held((connection, key), &answer, class, *end).await,
         Origin::Fresh => said::ran(key, &answer, class),
     };
     Ok(Exit::say(exit, said))

@@ -12,6 +12,7 @@ use super::which::Which;
 use crate::act::{Acted, One};
 use crate::connection::Connection;
 use crate::exit::Exit;
+use crate::hint::Hint;
 use crate::options::{self, Output, Seen};
 use crate::output::{self, UNREAD};
 
@@ -63,7 +64,7 @@ impl Acting<'_> {
         let view = change.which.read(self.workflows).await?;
         let said = change.which.said();
         describe(&view, &said);
-        let one = self.one(change, &said, &operator);
+        let one = self.one(change, &said, &operator)?;
         let part = Part::Workflow(Box::new(view));
         match one.act(&part, &act).await? {
             Acted::DryRun(exit) => Ok(exit),
@@ -85,9 +86,15 @@ impl Acting<'_> {
         }
     }
 
-    pub(super) fn one<'b>(&'b self, change: &'b Change, said: &'b str, operator: &'b Operator) -> One<'b> {
-        let look = format!("locker{} workflow show {said}", self.connection.options);
-        One { connection: self.connection, output: self.output, said, look, seen: &change.seen, operator }
+    pub(super) fn one<'b>(
+        &'b self,
+        change: &'b Change,
+        said: &'b str,
+        operator: &'b Operator,
+    ) -> Result<One<'b>, Exit> {
+        let look = Hint::ShowWorkflow(&change.which.stored()?).on(self.connection);
+        let (connection, output) = (self.connection, self.output);
+        Ok(One { connection, output, said, look, seen: &change.seen, operator })
     }
 
     /// Reports the act. With `--output json`, prints the workflow as it is now.

@@ -186,7 +186,7 @@ impl Cancel {
             let started = format!("{said} has already started; cancel it without --not-started");
             return Err(Exit::say(Exit::CHANGED, started));
         }
-        let (act, one) = (Act::cancel().not_started(), acting.one(&self.change, &said, &operator));
+        let (act, one) = (Act::cancel().not_started(), acting.one(&self.change, &said, &operator)?);
         let stored = Work::Workflow(which.stored()?);
         let id = act.id(&format!("{ABSENT}{}", stored.short_id()), &operator);
         if !self.change.seen.is(&id, &said, &one.look)? {

