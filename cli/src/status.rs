@@ -96,7 +96,9 @@ async fn repeat(connection: &Connection, output: Output, every: Duration) -> Res
             }
         };
         is_first = false;
-        if printed.is_err() {
+        let unprinted =
+            |error: std::io::Error| Exit::say(Exit::FAILED, format!("could not print the report: {error}"));
+        if !printed.map_err(unprinted)? {
             break;
         }
         tokio::select! {

@@ -26,7 +26,11 @@ impl Export {
         for it in &found.matches {
             // It may be gone since it was listed.
             let Some(message) = workflows.message(&it.work).await? else { continue };
-            if output::json_line(&to_json(&message, true)).is_err() {
+            let unprinted = |error: std::io::Error| {
+                let said = format!("could not print a message: {error}; {count} exported, so export again");
+                Exit::say(Exit::FAILED, said)
+            };
+            if !output::json_line(&to_json(&message, true)).map_err(unprinted)? {
                 break;
             }
             count += 1;

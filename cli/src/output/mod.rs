@@ -9,7 +9,7 @@ mod table;
 mod text;
 mod time;
 
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::os::fd::AsFd as _;
 
 use nix::errno::Errno;
@@ -36,10 +36,9 @@ pub(crate) fn print(text: impl Into<Text>) {
     let _ = try_print(text);
 }
 
-/// Prints data, for a verb that prints more later. The verb ends if it gets an error, because its
-/// reader has gone.
-pub(crate) fn try_print(text: impl Into<Text>) -> std::io::Result<()> {
-    write_line(text.into().as_str())
+/// Prints data, for a verb that prints more later. Returns whether its reader reads on.
+pub(crate) fn try_print(text: impl Into<Text>) -> std::io::Result<bool> {
+    has_reader(write_line(text.into().as_str()))
 }
 
 /// Prints a line to paste, and its effect.
@@ -57,9 +56,20 @@ pub(crate) fn json(data: &impl Serialize) {
     }
 }
 
-/// Prints data as one line of JSON, for a verb that prints more later.
-pub(crate) fn json_line(data: &impl Serialize) -> std::io::Result<()> {
-    write_line(&escaped(&serde_json::to_string(data)?))
+/// Prints data as one line of JSON, for a verb that prints more later. Returns whether its
+/// reader reads on.
+pub(crate) fn json_line(data: &impl Serialize) -> std::io::Result<bool> {
+    has_reader(write_line(&escaped(&serde_json::to_string(data)?)))
+}
+
+/// Returns `false` if the reader closed the pipe: the verb prints no more, and has not failed. Any
+/// other error, such as that of a full disk, is an error of the verb.
+fn has_reader(written: std::io::Result<()>) -> std::io::Result<bool> {
+    match written {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => Err(error),
+    }
 }
 
 fn write_line(text: &str) -> std::io::Result<()> {

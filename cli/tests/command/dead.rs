@@ -231,3 +231,23 @@ fn listing_that_is_cut_short_is_marked_as_incomplete() {
     let never = place.run(&["dead", "show", "ffffffff"]);
     assert!(never.said.contains("handled or discarded, or never was"), "{}", never.said);
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn export_fails_on_a_full_disk_and_not_without_a_reader() {
+    let place = with_five();
+    let export = |stdout: std::process::Stdio| {
+        let ran = place.command(&["dead", "export"]).stdout(stdout).output();
+        locker_tests::command::Ran::of(ran.expect("the command runs"))
+    };
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("a full disk");
+    let failed = export(full.into());
+    assert_eq!(failed.code, 1, "{}", failed.said);
+    assert!(failed.said.contains("could not print a message: No space left"), "{}", failed.said);
+    assert!(failed.said.contains("; 0 exported, so export again"), "{}", failed.said);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let unread = export(writer.into());
+    assert_eq!(unread.code, 0, "{}", unread.said);
+    assert!(unread.said.contains("0 exported, with their bodies"), "{}", unread.said);
+}

@@ -76,3 +76,14 @@ fn a_long_interval_ends_at_once_when_its_reader_has_gone() {
     });
     assert_eq!(ended.and_then(|ended| ended.code()), Some(0));
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn report_that_a_full_disk_refuses_fails() {
+    let place = place();
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("a full disk");
+    let mut command = place.command(&["status", "--every", "1h"]);
+    let ran = locker_tests::command::Ran::of(command.stdout(full).output().expect("the command runs"));
+    assert_eq!(ran.code, 1, "{}", ran.said);
+    assert!(ran.said.contains("could not print the report: No space left"), "{}", ran.said);
+}
