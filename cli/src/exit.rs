@@ -203,8 +203,11 @@ mod tests {
             (Error::Expired { verb }, 69),
         ];
         for (error, code) in cases {
-            let said = error.to_string();
-            assert_eq!(Exit::from(error).code, code, "{said}");
+            let (said, is_unknown) = (error.to_string(), matches!(error, Error::Unknown { .. }));
+            let exit = Exit::from(error);
+            assert_eq!(exit.code, code, "{said}");
+            let advice = "  look with `locker show` before you decide again";
+            assert_eq!(exit.details.iter().any(|line| line == advice), is_unknown, "{said}");
         }
     }
 }
