@@ -101,7 +101,7 @@ async fn deadline_within_a_listing_is_not_an_error() {
     fill(&bench, "backlog", 1, 250, bench.clock.now() + MINUTE).await;
     bench.clock.advance(MINUTE * 10);
     let (locker, wire) = bench.impatient_machine();
-    wire.next([Fate::Ok, Fate::HeldBefore]);
+    wire.next(std::iter::once(Fate::Ok).chain(std::iter::repeat_n(Fate::HeldBefore, 100)));
     let deadline = bench.clock.now() + Duration::from_secs(30);
     let listing = tokio::spawn(locker.overdue().deadline(deadline).fetch());
     while wire.held() == 0 {

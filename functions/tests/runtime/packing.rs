@@ -225,6 +225,8 @@ async fn late_message_does_not_pack_the_order_of_another_purchase() {
     assert_eq!(till.row("7").await.expect("a row").0, "paid");
     let body = broker.took().last().expect("a message").to_json().expect("JSON");
     assert_eq!(handle(&packer, &body).await, 0);
+    let dead = packer.workflows.messages(MessageState::Dead).fetch().await.expect("a list").items;
+    eprintln!("{dead:?} {body} {:?}", broker.took());
     assert_eq!(till.row("7").await.expect("a row").0, "packed");
     assert_eq!(till.packed("k8").await.as_deref(), Some("given"));
 }

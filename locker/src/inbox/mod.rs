@@ -80,8 +80,8 @@ impl Workflows {
     /// # Errors
     ///
     /// [`InvalidArgument`] if the name is not 1 to 200 printable ASCII characters, if it contains a
-    /// space, `/` or `~`, if it starts with `compensation:`, `compensation-late:` or `event:`, or if
-    /// it ends with `#`.
+    /// space, `/` or `~`, if it starts with `compensation:`, `compensation-late:` or `event:`, or
+    /// if it ends with `#`.
     pub fn inbox(&self, consumer: impl Into<String>) -> Result<Inbox, InvalidArgument> {
         let consumer = consumer.into();
         name::check(&consumer)?;

@@ -54,16 +54,16 @@ impl Locker {
     ///
     /// [`Error::Form`]: the answer does not have the form that the token was begun for; nothing was
     /// sent. [`Error::Answer`]: the answer is too large or nested too deep; the token was not
-    /// changed. [`Error::Unknown`]: read the token; its audit record shows whether this was applied.
-    /// [`Error::Record`]: the stored token cannot be read. [`Error::Denied`],
+    /// changed. [`Error::Unknown`]: read the token; its audit record shows whether this was
+    /// applied. [`Error::Record`]: the stored token cannot be read. [`Error::Denied`],
     /// [`Error::Unavailable`]: the token was not changed.
     ///
     /// # Cost
     ///
     /// 1 transaction: 4 write units for token and audit record, and 2 for the index. All of an
     /// operator's verbs cost the same. 2 more write units for each KB of a failure in a separate
-    /// item, which is deleted. An answer that does not fit into the token is a separate item: 1 more
-    /// request, and 1 write unit for each KB.
+    /// item, which is deleted. An answer that does not fit into the token is a separate item: 1
+    /// more request, and 1 write unit for each KB.
     pub async fn resolve(
         &self,
         record: &Record,

@@ -163,9 +163,9 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
 
     /// Sets the earliest time of the first run.
     ///
-    /// While this time is in the future, both [`run`](Self::run) and [`enqueue`](Self::enqueue) only
-    /// store the workflow and return [`Outcome::InProgress`]. A completer runs it after this time.
-    /// If the workflow exists, this changes nothing.
+    /// While this time is in the future, both [`run`](Self::run) and [`enqueue`](Self::enqueue)
+    /// only store the workflow and return [`Outcome::InProgress`]. A completer runs it after this
+    /// time. If the workflow exists, this changes nothing.
     pub const fn not_before(mut self, time: DateTime<Utc>) -> Self {
         self.not_before = Some(time);
         self

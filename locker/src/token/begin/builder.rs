@@ -133,7 +133,8 @@ impl BeginBuilder {
     }
 
     /// Takes the token over if it is overdue by more than this grace (0 to 366 days) plus the
-    /// allowance for clock skew ([`Settings::max_clock_skew`](crate::Settings::max_clock_skew)). The default is never.
+    /// allowance for clock skew ([`Settings::max_clock_skew`](crate::Settings::max_clock_skew)).
+    /// The default is never.
     ///
     /// **This gives up at-most-once.** The previous owner may be slow instead of dead. Then both do
     /// the work, and only the new owner can store an answer. Use it where repeated work is
@@ -206,9 +207,9 @@ impl BeginBuilder {
     /// Keeps the token out of listings and of the scanner while it is in progress.
     ///
     /// Use it if **every effect of the work has its own token or workflow**, which is listed. Then
-    /// an operator sees one line for one effect, and no second line for the work around it. It needs
-    /// [`take_over_after`](Self::take_over_after) or [`take_over_if`](Self::take_over_if), since no
-    /// operator sees that its process died: without one, `begin` returns
+    /// an operator sees one line for one effect, and no second line for the work around it. It
+    /// needs [`take_over_after`](Self::take_over_after) or [`take_over_if`](Self::take_over_if),
+    /// since no operator sees that its process died: without one, `begin` returns
     /// [`Error::Invalid`](crate::Error::Invalid).
     ///
     /// The token is listed once it is left in doubt or held, and stays listed if it is taken over.

@@ -236,8 +236,8 @@ impl Lock {
     ///
     /// # Cancel safety
     ///
-    /// If you drop the future, the lock is dropped too, and no outcome of the work can be stored. So
-    /// put no timeout around it: its [deadline](crate::BeginBuilder::deadline) bounds it.
+    /// If you drop the future, the lock is dropped too, and no outcome of the work can be stored.
+    /// So put no timeout around it: its [deadline](crate::BeginBuilder::deadline) bounds it.
     ///
     /// # Errors
     ///

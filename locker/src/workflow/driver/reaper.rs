@@ -115,8 +115,8 @@ impl Reaper {
 
     /// Sets the deadline of the run, such as 5 seconds before the deadline of a Lambda invocation.
     ///
-    /// No deletion begins in the last 2 seconds, or in the last quarter of a shorter run. A last attempt begins only if the
-    /// [completer](Completer::deadline) would still claim a workflow.
+    /// No deletion begins in the last 2 seconds, or in the last quarter of a shorter run. A last
+    /// attempt begins only if the [completer](Completer::deadline) would still claim a workflow.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         let deadline = deadline.into();
         self.deadline = Some(deadline);

@@ -118,9 +118,10 @@ impl<'a> Atomic<'a> {
 
     /// Commits the step, unless it is recorded, and returns the recorded value.
     ///
-    /// Limits are checked before the transaction is sent: 100 actions including 2 of the step, 4 MB, and
-    /// one action for each item. The check of the items does not include puts, because a put does
-    /// not name its key. The transaction is refused if this driver no longer owns the workflow.
+    /// Limits are checked before the transaction is sent: 100 actions including 2 of the step, 4
+    /// MB, and one action for each item. The check of the items does not include puts, because a
+    /// put does not name its key. The transaction is refused if this driver no longer owns the
+    /// workflow.
     ///
     /// # Crash window
     ///
