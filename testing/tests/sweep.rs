@@ -9,6 +9,8 @@ mod after;
 mod again;
 #[path = "sweep/itself.rs"]
 mod itself;
+#[path = "sweep/suspended.rs"]
+mod suspended;
 #[path = "sweep/tokens.rs"]
 mod tokens;
 #[path = "sweep/vacuous.rs"]

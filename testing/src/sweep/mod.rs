@@ -4,6 +4,8 @@
 //! has no faults and counts the requests. Then each request fails once in every way: it is lost,
 //! its reply is lost, it arrives late, it is refused, the process dies before or after it, or the
 //! process is suspended while others continue. The same applies to each call to the provider.
+//! A death or a suspension stops the whole process: its spawned tasks stop at their next request or
+//! call.
 //!
 //! Background work after the answer is swept as well. A completer that repeats the same requests
 //! and receives the same replies in many rounds is swept once. Then two callers start at once, in
@@ -116,7 +118,8 @@
 //! |---|---|---|
 //! | a request to DynamoDB | each | [`Fate::SWEPT`](crate::Fate::SWEPT): seven faults, two deaths, two suspensions |
 //! | a call of yours, or to the [`Provider`](crate::Provider) | each | [`CallFate::SWEPT`](crate::CallFate::SWEPT): the same, with a refusal in place of DynamoDB's errors |
-//! | a late request or call | each | after the answer (at the latest after half a day), and three requests later |
+//! | a late request or call | each | half a day later or after the answer, and three requests later |
+//! | a late request or call of [background work](Subject::go_on) | each | half a day later or at the end, and three requests later |
 //! | a second caller with the same key | the beginning | in 16 orders |
 //! | a client that repeats its request | each pause, until it is answered | its requests and calls are numbered on, for random plans |
 //! | a completer or other [background work](Subject::go_on) | each pause, for four days | each of its requests, as above |

@@ -46,11 +46,6 @@ impl Plan {
         self.requests.len() + self.calls.len() + others.iter().filter(|is| **is).count()
     }
 
-    pub(super) fn freezes(&self) -> bool {
-        self.requests.iter().any(|(_, fate)| fate.freezes())
-            || self.calls.iter().any(|(_, fate)| fate.freezes())
-    }
-
     /// Returns the plans with one fault less.
     pub(super) fn smaller(&self) -> Vec<Self> {
         let requests = (0..self.requests.len()).map(|at| {

@@ -5,8 +5,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::TimeDelta;
 use locker::{Clock as _, SystemClock};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::places::{Counted, Places};
 use super::plan::Plan;
@@ -110,8 +110,11 @@ const AFTERWARDS: [Duration; 8] = [
     Duration::from_secs(24 * 3600),
     Duration::from_secs(32 * 3600),
 ];
-/// A late request or call arrives after the answer, and at the latest after this time.
-const LATEST: TimeDelta = TimeDelta::hours(12);
+/// The time in which a second caller finishes. It is shorter than the timeout of a suspended
+/// request.
+const SHORTLY: Duration = Duration::from_millis(200);
+/// The pauses of the others while a process is suspended.
+const MEANWHILE: [Duration; 2] = [Duration::from_secs(2 * 60), Duration::from_secs(10 * 60)];
 /// The limit of time. A play that takes longer does not end.
 const MOST_TIME: Duration = Duration::from_secs(10 * 24 * 3600);
 
@@ -149,18 +152,14 @@ impl<S: Subject> Play<'_, S> {
         let mut played = Played::default();
         self.subject.prepare(&self.good).await;
         let mut told = self.callers().await;
-        let mut last = None;
+        let mut last = Vec::new();
         // The callers repeat their request until there is an answer.
-        let begun = self.good.shared.now();
         for pause in PAUSES {
-            if last.is_some() {
+            if !last.is_empty() {
                 break;
             }
+            self.pass(pause).await;
             last = self.come_again(pause).await;
-            // A network does not delay a request for as long as a provider remembers keys.
-            if self.good.shared.now() - begun > LATEST {
-                self.good.shared.deliver(true);
-            }
         }
         played.places = Places::until(self.good.shared.state().counted());
         // Late requests and calls arrive after the answer. Then time passes.
@@ -175,7 +174,8 @@ impl<S: Subject> Play<'_, S> {
             }
             let (before, seen) = self.so_far();
             let slept = std::mem::take(&mut waited);
-            self.complete(slept).await;
+            self.pass(slept).await;
+            self.complete().await;
             let (after, _) = self.so_far();
             let mut state = self.good.shared.state();
             let round = state.asked_since(seen);
@@ -190,6 +190,8 @@ impl<S: Subject> Play<'_, S> {
                 former = round;
             }
         }
+        // The last requests and calls of the background work arrive now, if they are late.
+        self.good.shared.deliver(true);
         let again = self.subject.ask(&self.good).await;
         told.extend(last);
         // A final answer stays: a later answer that differs, or a missing answer, is wrong.
@@ -218,17 +220,38 @@ impl<S: Subject> Play<'_, S> {
                 Some(_) => <[_; 2]>::from(tokio::join!(caller("caller"), caller("other caller"))).to_vec(),
             }
         };
-        let meanwhile = async {
-            if !self.plan.freezes() {
-                return Vec::new();
+        let (told, others) = self.run_with(callers, async |pause| self.come_again(pause).await).await;
+        told.into_iter().flatten().chain(others.into_iter().flatten()).collect()
+    }
+
+    /// Runs work. If a process is suspended during the work, runs the others in the meantime, after
+    /// each pause.
+    async fn run_with<T, O>(
+        &self,
+        work: impl Future<Output = T>,
+        others: impl AsyncFn(Duration) -> O,
+    ) -> (T, Vec<O>) {
+        let shared = &self.good.shared;
+        let frozen = shared.frozen.notified();
+        let mut work = Box::pin(work);
+        tokio::select! {
+            biased;
+            done = &mut work => return (done, Vec::new()),
+            () = frozen => {}
+        }
+        let begun = Instant::now();
+        let meanwhile = Box::pin(async {
+            let mut came_to = Vec::new();
+            sleep(SHORTLY).await;
+            for pause in MEANWHILE {
+                shared.clock.skip(pause);
+                came_to.push(others(pause).await);
             }
-            let early = self.come_again(2 * MINUTE).await;
-            let late = self.come_again(FROZEN / 2).await;
-            vec![early, late]
-        };
-        let (mut told, others) = Box::pin(async { tokio::join!(callers, meanwhile) }).await;
-        told.extend(others);
-        told.into_iter().flatten().collect()
+            let left = FROZEN.saturating_sub(begun.elapsed());
+            shared.clock.catch_up(left, MEANWHILE.iter().sum()).await;
+            came_to
+        });
+        tokio::join!(work, meanwhile)
     }
 
     /// Returns the number of requests and calls, and the length of the trace.
@@ -237,20 +260,43 @@ impl<S: Subject> Play<'_, S> {
         (state.counted(), state.trace.len())
     }
 
-    /// After a pause, the completer runs and the caller repeats its request, in processes that may
-    /// have faults.
-    async fn come_again(&self, pause: Duration) -> Option<String> {
-        self.complete(pause).await;
+    /// The completer runs and the caller repeats its request, in processes that may have faults.
+    /// Returns the answers.
+    async fn come_again(&self, pause: Duration) -> Vec<String> {
+        self.complete().await;
+        let others = async |pause| {
+            self.complete().await;
+            self.client(pause).await
+        };
+        let (told, others) = self.run_with(self.client(pause), others).await;
+        others.into_iter().chain([told]).flatten().collect()
+    }
+
+    /// The caller repeats its request.
+    async fn client(&self, pause: Duration) -> Option<String> {
         let client = self.good.process("client", true);
         let told = client.process.live(self.subject.ask(&client)).await.flatten();
         self.good.shared.say(format!("client comes again after {pause:?}: told {told:?}"));
         told
     }
 
-    /// After a pause, runs the background work in a process that may have faults.
-    async fn complete(&self, pause: Duration) {
-        tokio::time::sleep(pause).await;
-        let world = self.good.process("completer", true);
-        let _ = world.process.live(self.subject.go_on(&world)).await;
+    /// Lets time pass. Late requests and calls that are due arrive in the meantime.
+    async fn pass(&self, pause: Duration) {
+        let end = Instant::now() + pause;
+        let next = || self.good.shared.state().next_late().filter(|at| *at < end);
+        while let Some(at) = next() {
+            sleep_until(at).await;
+            self.good.shared.deliver(false);
+        }
+        sleep_until(end).await;
+    }
+
+    /// Runs the background work in a process that may have faults.
+    async fn complete(&self) {
+        let completer = async || {
+            let world = self.good.process("completer", true);
+            let _ = world.process.live(self.subject.go_on(&world)).await;
+        };
+        self.run_with(completer(), async |_| completer().await).await;
     }
 }

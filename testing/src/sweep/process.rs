@@ -2,13 +2,13 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll};
 
 use aws_sdk_dynamodb::Client;
 use tokio::sync::Notify;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::faults::FROZEN;
 
@@ -21,17 +21,13 @@ pub(super) struct Process {
     pub(super) client: OnceLock<Client>,
     died: Notify,
     is_dead: AtomicBool,
-    freezes: AtomicBool,
+    frozen_until: Mutex<Option<Instant>>,
 }
 
 impl Process {
     pub(super) fn new(name: impl Into<String>, is_faulty: bool) -> Self {
-        let (died, is_dead, freezes) = (Notify::new(), AtomicBool::new(false), AtomicBool::new(false));
-        Self { name: name.into(), is_faulty, client: OnceLock::new(), died, is_dead, freezes }
-    }
-
-    pub(super) fn is_dead(&self) -> bool {
-        self.is_dead.load(Ordering::SeqCst)
+        let (died, is_dead, frozen_until) = (Notify::new(), AtomicBool::new(false), Mutex::default());
+        Self { name: name.into(), is_faulty, client: OnceLock::new(), died, is_dead, frozen_until }
     }
 
     /// Ends this process.
@@ -43,12 +39,30 @@ impl Process {
 
     /// Suspends this process.
     pub(super) async fn freeze(&self) {
-        self.freezes.store(true, Ordering::SeqCst);
-        tokio::task::yield_now().await;
+        let until = Instant::now() + FROZEN;
+        *self.frozen_until.lock().unwrap_or_else(PoisonError::into_inner) = Some(until);
+        self.stand_still().await;
     }
 
-    /// Runs the process until its work is done or it dies. A spawned task stops at its next
-    /// request.
+    /// Returns the end of the suspension, if this process is suspended.
+    fn frozen_until(&self) -> Option<Instant> {
+        let until = *self.frozen_until.lock().unwrap_or_else(PoisonError::into_inner);
+        until.filter(|until| *until > Instant::now())
+    }
+
+    /// Waits while this process is suspended, and without end if it is dead. The runtime also polls
+    /// the spawned tasks of such a process.
+    pub(super) async fn stand_still(&self) {
+        while let Some(until) = self.frozen_until() {
+            sleep_until(until).await;
+        }
+        if self.is_dead.load(Ordering::SeqCst) {
+            std::future::pending().await
+        }
+    }
+
+    /// Runs the process until its work is done or it dies. A spawned task stops at its next request
+    /// or call.
     pub(super) async fn live<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         let (mut died, mut work) = (pin!(self.died.notified()), pin!(work));
         let mut asleep: Option<Pin<Box<Sleep>>> = None;
@@ -61,16 +75,20 @@ impl Process {
                     std::task::ready!(sleep.as_mut().poll(context));
                     asleep = None;
                 }
+                // A spawned task also suspends the process.
+                if let Some(until) = self.frozen_until() {
+                    asleep = Some(Box::pin(sleep_until(until)));
+                    continue;
+                }
                 if let Poll::Ready(done) = work.as_mut().poll(context) {
                     return Poll::Ready(Some(done));
                 }
                 if died.as_mut().poll(context).is_ready() {
                     return Poll::Ready(None);
                 }
-                if !self.freezes.swap(false, Ordering::SeqCst) {
+                if self.frozen_until().is_none() {
                     return Poll::Pending;
                 }
-                asleep = Some(Box::pin(tokio::time::sleep(FROZEN)));
             }
         })
         .await

@@ -1,14 +1,16 @@
 //! The world of one play: an engine, a clock, a provider with records, and the faults between them.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use aws_sdk_dynamodb::Client;
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use locker::workflow::{self, Workflows};
 use locker::{Clock, Failure, Ids, Locker, LockerBuilder, Settings};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use super::places::Counted;
 use super::plan::Plan;
@@ -22,6 +24,9 @@ use crate::{CallFate, Database, Fate, NumberedIds, PausedClock, Provider, Reply}
 const SILENCE: Duration = Duration::from_secs(3);
 /// The limit of requests. A play with more requests does not end.
 const MOST_REQUESTS: usize = 20_000;
+/// A late request or call arrives at the latest after this time: a network does not delay a request
+/// for as long as a provider remembers keys.
+const LATEST: Duration = Duration::from_secs(12 * 3600);
 
 /// The world as one process sees it: DynamoDB, the clock, and the services that it calls. Clones
 /// are the same process.
@@ -40,12 +45,46 @@ impl fmt::Debug for World {
 /// The state that the processes of a play share.
 pub(super) struct Shared {
     state: Mutex<State>,
-    clock: PausedClock,
+    pub(super) clock: PlayClock,
     ids: Arc<NumberedIds>,
     books: Arc<Mutex<Books>>,
     /// Notifies the operator to cancel. `cancelled` reports that the cancellation is done.
     pub(super) cancel: Notify,
     pub(super) cancelled: Notify,
+    /// Reports that a process is suspended.
+    pub(super) frozen: Notify,
+}
+
+/// The clock of a play: the time of tokio, and the seconds that were skipped.
+///
+/// While a process is suspended, the pauses of the others are skipped. With the time of tokio, the
+/// timers in the spawned tasks of the suspended process would fire, such as the timeouts of its
+/// requests. They still fire if the others themselves wait for that long.
+#[derive(Debug, Clone)]
+pub(super) struct PlayClock {
+    paused: PausedClock,
+    skipped: Arc<AtomicU64>,
+}
+
+impl Clock for PlayClock {
+    fn now(&self) -> DateTime<Utc> {
+        let skipped = Duration::from_secs(self.skipped.load(Ordering::SeqCst));
+        self.paused.now() + TimeDelta::from_std(skipped).unwrap_or_default()
+    }
+}
+
+impl PlayClock {
+    /// Skips this time.
+    pub(super) fn skip(&self, time: Duration) {
+        self.skipped.fetch_add(time.as_secs(), Ordering::SeqCst);
+    }
+
+    /// Lets tokio's time pass, in which this much was skipped before.
+    pub(super) async fn catch_up(&self, time: Duration, skipped: Duration) {
+        self.skipped.fetch_sub(skipped.as_secs(), Ordering::SeqCst);
+        // The clock does not go back.
+        tokio::time::advance(time.max(skipped)).await;
+    }
 }
 
 /// The state of a play.
@@ -55,9 +94,12 @@ pub(super) struct State {
     requests: usize,
     calls: usize,
     pub(super) trace: Vec<String>,
-    late: Vec<(usize, Late)>,
+    late: Vec<(Arrival, Late)>,
     cancelled: bool,
 }
+
+/// A late request or call arrives at this number of requests, and at the latest at this time.
+type Arrival = (usize, Instant);
 
 /// A late request or call.
 enum Late {
@@ -77,7 +119,7 @@ impl World {
     /// it, such as the deadline of a Lambda invocation that your handler receives.
     #[must_use]
     pub fn clock(&self) -> Arc<dyn Clock> {
-        Arc::new(self.shared.clock)
+        Arc::new(self.shared.clock.clone())
     }
 
     /// Returns ids that are the same each time a plan is played.
@@ -128,10 +170,10 @@ impl World {
         effect: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failure> {
         let Self { shared, process } = self;
-        self.stand_still_if_dead().await;
+        process.stand_still().await;
         let (number, fate) = if process.is_faulty { shared.state().next_call() } else { (0, CallFate::Ok) };
         if fate == CallFate::FrozenBefore {
-            process.freeze().await;
+            self.freeze().await;
         }
         let came_to = {
             let mut state = shared.state();
@@ -149,7 +191,7 @@ impl World {
         shared.deliver(false);
         match fate {
             fate if fate.kills() => process.die().await,
-            CallFate::FrozenAfter => process.freeze().await,
+            CallFate::FrozenAfter => self.freeze().await,
             CallFate::Lost | CallFate::ReplyLost | CallFate::Late => tokio::time::sleep(SILENCE).await,
             _ => {}
         }
@@ -161,11 +203,17 @@ impl World {
         Self { shared: Arc::clone(&self.shared), process: Arc::new(Process::new(name, is_faulty)) }
     }
 
+    /// Suspends this process. Others continue.
+    async fn freeze(&self) {
+        self.shared.frozen.notify_waiters();
+        self.process.freeze().await;
+    }
+
     /// Sends a request to DynamoDB. Returns its fate, and the reply if the request reached
     /// DynamoDB.
     pub(super) async fn request(&self, operation: &str, body: &[u8]) -> (Fate, Option<Reply>) {
         let Self { shared, process } = self;
-        self.stand_still_if_dead().await;
+        process.stand_still().await;
         if !process.is_faulty {
             return (Fate::Ok, Some(shared.state().database.ask(operation, body)));
         }
@@ -179,8 +227,10 @@ impl World {
             shared.cancelled.notified().await;
         }
         tokio::time::sleep(pause).await;
+        // Another task of the process may have suspended or ended it in the meantime.
+        process.stand_still().await;
         if fate == Fate::FrozenBefore {
-            process.freeze().await;
+            self.freeze().await;
         }
         let reply = {
             let mut state = shared.state();
@@ -198,17 +248,10 @@ impl World {
         shared.deliver(false);
         match fate {
             fate if fate.kills() => process.die().await,
-            Fate::FrozenAfter => process.freeze().await,
+            Fate::FrozenAfter => self.freeze().await,
             _ => {}
         }
         (fate, reply)
-    }
-
-    /// Stops a spawned task of a dead process, which may be polled after the death.
-    async fn stand_still_if_dead(&self) {
-        if self.process.is_dead() {
-            std::future::pending::<()>().await;
-        }
     }
 }
 
@@ -230,9 +273,11 @@ impl Shared {
             late: Vec::new(),
             cancelled: false,
         };
-        let (clock, state) = (PausedClock::starting_at(base), Mutex::new(state));
+        let clock = PlayClock { paused: PausedClock::starting_at(base), skipped: Arc::default() };
+        let state = Mutex::new(state);
         let books = Arc::new(Mutex::new(Books::knowing_keys_for(recognises_for)));
-        Self { state, clock, ids: Arc::default(), books, cancel: Notify::new(), cancelled: Notify::new() }
+        let (cancel, cancelled, frozen) = (Notify::new(), Notify::new(), Notify::new());
+        Self { state, clock, ids: Arc::default(), books, cancel, cancelled, frozen }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -242,10 +287,6 @@ impl Shared {
     /// Adds a line to the trace that has no number of a request or call.
     pub(super) fn say(&self, line: String) {
         self.state().trace.push(line);
-    }
-
-    pub(super) fn now(&self) -> DateTime<Utc> {
-        self.clock.now()
     }
 
     /// Delivers the late requests and calls that are due, or all of them. Returns their number.
@@ -307,8 +348,13 @@ impl State {
         Duration::from_millis(rng.u64(0..8))
     }
 
-    fn later(&self) -> usize {
-        if self.plan.soon { self.requests + 3 } else { usize::MAX }
+    fn later(&self) -> Arrival {
+        (if self.plan.soon { self.requests + 3 } else { usize::MAX }, Instant::now() + LATEST)
+    }
+
+    /// Returns the time at which the next late request or call arrives at the latest.
+    pub(super) fn next_late(&self) -> Option<Instant> {
+        self.late.iter().map(|((_, latest), _)| *latest).min()
     }
 
     /// Adds a line to the trace. `count` is the number that a plan uses for it. The line can appear
@@ -328,9 +374,10 @@ impl State {
 
     /// Takes the late requests and calls that are due, or all of them.
     fn due(&mut self, all: bool) -> Vec<Late> {
-        let now = self.requests;
+        let (requests, now) = (self.requests, Instant::now());
+        let is_due = |(at, latest): Arrival| all || at <= requests || latest <= now;
         let (due, waits): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.late).into_iter().partition(|(at, _)| all || *at <= now);
+            std::mem::take(&mut self.late).into_iter().partition(|(arrival, _)| is_due(*arrival));
         self.late = waits;
         due.into_iter().map(|(_, late)| late).collect()
     }

@@ -1,8 +1,10 @@
 //! What comes after the first answer is swept, and a client that comes again has faults, too.
 
+use std::sync::Mutex;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use chrono::{DateTime, TimeDelta, Utc};
 use lock_token_testing::sweep::{Plan, Subject, Sweep, World};
 
 fn id(id: &str) -> AttributeValue {
@@ -19,7 +21,7 @@ impl Subject for Accepts {
     }
 
     async fn ask(&self, world: &World) -> Option<String> {
-        let due = (world.clock().now() + chrono::TimeDelta::minutes(30)).timestamp().to_string();
+        let due = (world.clock().now() + TimeDelta::minutes(30)).timestamp().to_string();
         let put = world.dynamodb().put_item().table_name("rows").item("lockToken", id("7"));
         let put =
             put.item("due", AttributeValue::N(due)).condition_expression("attribute_not_exists(lockToken)");
@@ -140,4 +142,51 @@ fn a_play_that_waits_for_ever_ends_and_says_so() {
     let swept = Sweep::new(Waits::default).over(vec!["c1=Refused".parse().unwrap(), "none".parse().unwrap()]);
     let [found] = swept.found() else { panic!("{:?}", swept.found()) };
     assert!(found.wrong()[0].starts_with("it does not come to an end"), "{found}");
+}
+
+/// Background work that makes one call, in the first round after this time. The check always
+/// returns an error: the hours until the effect of the call.
+struct CallsOnce {
+    after: TimeDelta,
+    begun: Mutex<Option<DateTime<Utc>>>,
+    called: Mutex<Option<DateTime<Utc>>>,
+}
+
+impl Subject for CallsOnce {
+    async fn prepare(&self, world: &World) {
+        *self.begun.lock().unwrap() = Some(world.clock().now());
+        locker::create_table(&world.dynamodb(), "locks").await.unwrap();
+    }
+
+    async fn ask(&self, world: &World) -> Option<String> {
+        world.dynamodb().describe_table().table_name("locks").send().await.ok()?;
+        Some("accepted".to_owned())
+    }
+
+    async fn go_on(&self, world: &World) {
+        let now = world.clock().now();
+        let is_due = now - self.begun.lock().unwrap().unwrap() >= self.after;
+        if is_due && self.called.lock().unwrap().is_none() {
+            *self.called.lock().unwrap() = Some(now);
+            let _ = world.provider().apply("order/7", "ship").await;
+        }
+    }
+
+    async fn check(&self, world: &World, _: Option<&str>) -> Vec<String> {
+        let called = self.called.lock().unwrap().unwrap();
+        let books = world.provider().books();
+        books.iter().map(|entry| format!("after {} h", (entry.at - called).num_hours())).collect()
+    }
+}
+
+#[test]
+fn late_call_of_background_work_arrives_after_half_a_day_or_at_the_end() {
+    let late: Plan = "c1=Late".parse().unwrap();
+    // The last round is after four days.
+    for (after, arrives) in [(TimeDelta::minutes(30), "after 12 h"), (TimeDelta::hours(90), "after 0 h")] {
+        let calls_once = move || CallsOnce { after, begun: Mutex::default(), called: Mutex::default() };
+        let swept = Sweep::new(calls_once).over(vec![late.clone()]);
+        let found = swept.found().first().unwrap_or_else(|| panic!("{after}: the call never arrives"));
+        assert_eq!(found.wrong(), [arrives], "{found}");
+    }
 }

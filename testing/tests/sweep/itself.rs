@@ -81,6 +81,8 @@ fn one_that_is_suspended_wakes_when_others_have_gone_on() {
     let woken = line(&found, " caller: asks UpdateItem").expect("it wakes, and ends its token");
     let others = found.trace().iter().take(woken).filter(|line| line.contains("client comes again")).count();
     assert!(others >= 1, "{found}");
+    let spawned = line(&found, " caller: asks Scan").expect("what it has spawned goes on");
+    assert!(line(&found, "client comes again") < Some(spawned), "its task was suspended, too\n{found}");
     assert_eq!(found.wrong(), ["1 charges"], "the provider recognises the key\n{found}");
 }
 
