@@ -111,6 +111,16 @@ async fn deadline_within_a_listing_is_not_an_error() {
     let page = listing.await.expect("no panic").expect("a part");
     assert!(page.items.len() == 100 && !page.is_complete(), "{}", page.items.len());
     assert!(page.stopped_by.is_none(), "its deadline did: {:?}", page.stopped_by);
+
+    let (locker, wire) = bench.impatient_machine();
+    wire.next(std::iter::repeat_n(Fate::HeldBefore, 100));
+    let listing = tokio::spawn(locker.overdue().deadline(bench.clock.now() + MINUTE).fetch());
+    while wire.held() == 0 {
+        tokio::task::yield_now().await;
+    }
+    bench.clock.advance(MINUTE);
+    let expired = listing.await.expect("no panic");
+    assert!(matches!(expired, Err(locker::Error::Expired { .. })), "{expired:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -94,8 +94,9 @@ impl Connection {
         }
     }
 
-    /// Returns a description of the records that were read, if the table of workflows was not named.
-    /// A local store without this table has no workflows and no messages, so everything was read.
+    /// Returns a description of the records that were read, if the table of workflows was not
+    /// named. A local store without this table has no workflows and no messages, so everything was
+    /// read.
     pub(crate) fn only_read(&self) -> Option<&'static str> {
         self.workflows.is_none().then(|| self.without_workflows())
     }

@@ -139,7 +139,11 @@ impl Exit {
 
     /// Prints the sentence, and returns the exit code.
     fn print(result: Result<Self, Self>) -> u8 {
-        let exit = result.unwrap_or_else(|exit| exit);
+        let mut exit = result.unwrap_or_else(|exit| exit);
+        if let Some(error) = output::unprinted().filter(|_| exit.is_ok()) {
+            let said = format!("the command is done, and its output could not be printed: {error}");
+            exit = Self::say(Self::FAILED, said);
+        }
         match exit.message {
             Some(message)
                 if ![Self::OK, Self::DRY_RUN].contains(&exit.code) && JSON.load(Ordering::Relaxed) =>
@@ -163,7 +167,7 @@ impl From<Error> for Exit {
         let exit =
             cause_of(&error).into_iter().fold(exit, |exit, cause| exit.detail(format!("  cause: {cause}")));
         match error {
-            Error::Unknown { .. } => exit.detail("  look with `locker show` before you decide again"),
+            Error::Unknown { .. } => exit.detail("  read the record before you repeat the command"),
             _ => exit,
         }
     }
@@ -206,7 +210,7 @@ mod tests {
             let (said, is_unknown) = (error.to_string(), matches!(error, Error::Unknown { .. }));
             let exit = Exit::from(error);
             assert_eq!(exit.code, code, "{said}");
-            let advice = "  look with `locker show` before you decide again";
+            let advice = "  read the record before you repeat the command";
             assert_eq!(exit.details.iter().any(|line| line == advice), is_unknown, "{said}");
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -95,8 +95,10 @@ struct Sight {
     written: Arc<AtomicBool>,
     /// Whether refusals have no items.
     keeps_items: Arc<AtomicBool>,
-    /// The operation that is denied.
-    denied: Arc<OnceLock<&'static str>>,
+    /// The operation that is denied, after this number of its requests.
+    denied: Arc<OnceLock<(&'static str, usize)>>,
+    /// The requests of that operation so far.
+    asked: Arc<AtomicUsize>,
     /// Whether the replies to transactions are lost.
     loses: Arc<AtomicBool>,
     /// An operation, and the time that each of its requests waits.
@@ -108,7 +110,10 @@ impl Sight {
         self.written.fetch_or(operation == "TransactWriteItems", Ordering::SeqCst);
         let is_read = ["GetItem", "Query"].contains(&operation);
         let is_blind = is_read && self.blinded.load(Ordering::SeqCst) && self.written.load(Ordering::SeqCst);
-        is_blind || self.denied.get() == Some(&operation)
+        let is_denied = |(denied, after): &(&str, usize)| {
+            *denied == operation && self.asked.fetch_add(1, Ordering::SeqCst) >= *after
+        };
+        is_blind || self.denied.get().is_some_and(is_denied)
     }
 }
 
@@ -167,7 +172,12 @@ impl Counted {
 
     /// From now on, this operation is denied. Only the first call has an effect.
     pub fn deny(&self, operation: &'static str) {
-        self.sight.denied.get_or_init(|| operation);
+        self.deny_after(operation, 0);
+    }
+
+    /// The same, after this number of requests.
+    pub fn deny_after(&self, operation: &'static str, requests: usize) {
+        self.sight.denied.get_or_init(|| (operation, requests));
     }
 
     /// Where it listens.

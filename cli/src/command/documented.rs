@@ -52,7 +52,9 @@ fn lines_of(name: &str, text: &str) -> Vec<Found> {
             (is_fenced, open) = (!is_fenced, None);
             continue;
         }
-        if let Some((_, command)) = line.split_once("Run first: ") {
+        for mark in ["Run first: ", "Import: "] {
+            let Some((_, command)) = line.split_once(mark) else { continue };
+            let command = command.split(". ").next().unwrap_or_default();
             add(at, command.trim_end_matches('"').split(", ").next().unwrap_or_default());
         }
         is_example = (is_example || line == "Examples:") && !line.is_empty();
@@ -221,13 +223,14 @@ fn every_command_line_that_is_printed_exists() {
 #[test]
 fn a_wrong_command_line_is_found_where_it_stands() {
     let text = "See `locker frobnicate` and\n`locker ls\n--sideways`.\n\n```console\n$ locker show --up K  # x\n```\n";
-    let yaml = "Fn::Sub: \"Soon. Run first: locker dead ls --table ${Table}\"\n";
+    let yaml = "Fn::Sub: \"Soon. Run first: locker dead ls --table ${Table}\"\n\
+                Fn::Sub: \"Soon. Import: locker dead imports URL. Then wait.\"\n";
     let source = "const A: &str = \"\\\nExamples:\n  locker top   all\n\";\n// as `locker find` does\n";
     let places = |name: &str, text: &str| -> Vec<String> {
         let refused = refused(&lines_of(name, text)).into_iter();
         refused.map(|it| it.split(": ").next().unwrap_or_default().to_owned()).collect()
     };
     assert_eq!(places("a.md", text), ["a.md:1", "a.md:2", "a.md:6"]);
-    assert_eq!(places("b.yaml", yaml), ["b.yaml:1"]);
+    assert_eq!(places("b.yaml", yaml), ["b.yaml:1", "b.yaml:2"]);
     assert_eq!(places("c.rs", source), ["c.rs:3", "c.rs:5"]);
 }

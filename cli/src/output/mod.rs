@@ -1,6 +1,6 @@
 //! Everything that the command prints: data on standard output, messages on standard error. All
-//! text passes the filter of [`filter`]. A reader that has gone is not an error, because the acts
-//! of the command are done.
+//! text passes the filter of [`filter`]. A reader that closed the pipe is not an error, because the
+//! acts of the command are done.
 
 mod filter;
 mod history;
@@ -11,6 +11,7 @@ mod time;
 
 use std::io::{ErrorKind, IsTerminal as _, Write as _};
 use std::os::fd::AsFd as _;
+use std::sync::OnceLock;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -31,9 +32,23 @@ pub(crate) const UNREAD: &str = "the record could not be read again";
 /// Stands in the place of a result that was erased.
 pub(crate) const NOT_KEPT: &str = "not kept: an operator erased it";
 
-/// Prints data. A reader that has gone away (`| head`) is not an error.
+/// The first error of standard output, such as that of a full disk.
+static UNPRINTED: OnceLock<std::io::Error> = OnceLock::new();
+
+/// Returns the first error of standard output, except that its reader closed it (`| head`).
+pub(crate) fn unprinted() -> Option<&'static std::io::Error> {
+    UNPRINTED.get()
+}
+
+/// Prints data. The exit code of the command tells whether that failed.
 pub(crate) fn print(text: impl Into<Text>) {
-    let _ = try_print(text);
+    note(try_print(text));
+}
+
+fn note(printed: std::io::Result<bool>) {
+    if let Err(error) = printed {
+        UNPRINTED.get_or_init(|| error);
+    }
 }
 
 /// Prints data, for a verb that prints more later. Returns whether its reader reads on.
@@ -51,7 +66,7 @@ pub(crate) fn print_choice(line: &str, effect: &str) {
 /// Prints data as JSON, on several lines.
 pub(crate) fn json(data: &impl Serialize) {
     match serde_json::to_string_pretty(data) {
-        Ok(text) => drop(write_line(&escaped(&text))),
+        Ok(text) => note(has_reader(write_line(&escaped(&text)))),
         Err(error) => say(format_args!("the data has no JSON form: {error}")),
     }
 }
@@ -62,8 +77,7 @@ pub(crate) fn json_line(data: &impl Serialize) -> std::io::Result<bool> {
     has_reader(write_line(&escaped(&serde_json::to_string(data)?)))
 }
 
-/// Returns `false` if the reader closed the pipe: the verb prints no more, and has not failed. Any
-/// other error, such as that of a full disk, is an error of the verb.
+/// Returns `false` if the reader closed the pipe: the verb prints no more, and has not failed.
 fn has_reader(written: std::io::Result<()>) -> std::io::Result<bool> {
     match written {
         Ok(()) => Ok(true),
@@ -78,7 +92,7 @@ fn write_line(text: &str) -> std::io::Result<()> {
     stdout.flush()
 }
 
-/// Writes to standard error. `eprintln!` would panic if its reader has gone away.
+/// Writes to standard error. `eprintln!` would panic if its reader closed the pipe.
 fn write_error(text: &str) {
     let mut stderr = std::io::stderr().lock();
     let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
@@ -116,8 +130,8 @@ pub(crate) fn bar(done: usize, all: usize) -> bool {
     true
 }
 
-/// Returns a receiver that notifies when the reader of standard output is gone, without writing to
-/// it. If standard output is a file, it never notifies.
+/// Returns a receiver that notifies when the reader of standard output closes it, without writing
+/// to it. If standard output is a file, it never notifies.
 pub(crate) fn reader_gone() -> Receiver<()> {
     let (tell, told) = tokio::sync::mpsc::channel(1);
     // It waits for as long as the process lives.

@@ -97,7 +97,7 @@ fn viewer_without_permission_to_write_is_told_that_nothing_was_written() {
     assert_eq!(denied.status, 403, "{}", denied.body);
     has(
         &denied.body,
-        &["<h1>Nothing was written</h1>", "the policy needs PutItem", "href=\"/token?key=odd\""],
+        &["<h1>Nothing was written</h1>", "shows how to print the permissions", "href=\"/token?key=odd\""],
     );
     assert!(!denied.body.contains("Could not show this"), "{}", denied.body);
 }

@@ -236,12 +236,18 @@ fn listing_that_is_cut_short_is_marked_as_incomplete() {
 #[cfg(target_os = "linux")]
 fn export_fails_on_a_full_disk_and_not_without_a_reader() {
     let place = with_five();
-    let export = |stdout: std::process::Stdio| {
-        let ran = place.command(&["dead", "export"]).stdout(stdout).output();
+    let into = |line: &[&str], stdout: std::process::Stdio| {
+        let ran = place.command(line).stdout(stdout).output();
         locker_tests::command::Ran::of(ran.expect("the command runs"))
     };
-    let full = std::fs::File::options().write(true).open("/dev/full").expect("a full disk");
-    let failed = export(full.into());
+    let full = || std::fs::File::options().write(true).open("/dev/full").expect("a full disk").into();
+    for line in [&["ls", "messages"][..], &["ls", "messages", "--output", "json"]] {
+        let failed = into(line, full());
+        assert_eq!(failed.code, 1, "{}", failed.said);
+        assert!(failed.said.contains("its output could not be printed: No space left"), "{}", failed.said);
+    }
+    let export = |stdout| into(&["dead", "export"], stdout);
+    let failed = export(full());
     assert_eq!(failed.code, 1, "{}", failed.said);
     assert!(failed.said.contains("could not print a message: No space left"), "{}", failed.said);
     assert!(failed.said.contains("; 0 exported, so export again"), "{}", failed.said);

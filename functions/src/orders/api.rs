@@ -49,12 +49,13 @@ pub fn caller(request: &Parts) -> Option<String> {
 }
 
 /// Removes the session from the ARN of an assumed role: another task of the same service has
-/// another session, and its retry must find the order of the first task.
+/// another session, and its retry must find the order of the first task. A session of IAM Identity
+/// Center is a person, so it stays.
 fn without_session(arn: &str) -> String {
     let (before, role) = arn.split_once(":assumed-role/").unwrap_or((arn, ""));
     match role.rsplit_once('/') {
-        Some((role, _)) => format!("{before}:assumed-role/{role}"),
-        None => arn.to_owned(),
+        Some((role, _)) if !role.starts_with("AWSReservedSSO_") => format!("{before}:assumed-role/{role}"),
+        _ => arn.to_owned(),
     }
 }
 
@@ -108,7 +109,7 @@ async fn read(
         Ok(OrderState::Declined) => declined(),
         Ok(OrderState::InProgress { due }) => {
             let left = (due - SystemClock.now()).to_std().unwrap_or_default();
-            in_progress(due, left.max(Duration::from_secs(1)))
+            in_progress(due, left.clamp(Duration::from_secs(1), Duration::from_secs(60)))
         }
         Ok(OrderState::InDoubt) => in_doubt(),
         Ok(OrderState::Restored) => restored(),

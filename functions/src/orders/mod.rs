@@ -44,7 +44,7 @@ pub enum OrderState {
     Absent,
     /// It was created and charged.
     Created(Order),
-    /// Its payment was declined.
+    /// Its payment was declined, or an operator closed it as not paid.
     Declined,
     /// A request is creating it. After the due time, it is unknown whether it was charged.
     InProgress {
@@ -149,7 +149,8 @@ impl Shop {
             // An operator releases an order that was not charged.
             TokenState::Released => OrderState::Absent,
             TokenState::InProgress => OrderState::InProgress { due: record.expected_completion() },
-            // Only a permanent failure is stored as the outcome.
+            TokenState::Failed if record.is_redacted() => return Err(AnswerError::Redacted.into()),
+            // A permanent failure, or one that an operator closed.
             TokenState::Failed => OrderState::Declined,
             TokenState::Completed => {
                 let json = self.locker.answer(&record).await?.ok_or(AnswerError::Missing)?;

@@ -298,12 +298,19 @@ async fn an_iam_identity_is_a_caller_of_its_own() {
 async fn sessions_of_one_role_are_one_caller() {
     let stack = Stack::new().await;
     let function = stack.function(BINARY).await;
-    for (session, replayed) in [("task-1", false), ("task-2", true)] {
+    // A session of IAM Identity Center is a person.
+    let cases = [
+        ("till/task-1", "ch_1", false),
+        ("till/task-2", "ch_1", true),
+        ("AWSReservedSSO_Shop_1/ada", "ch_2", false),
+        ("AWSReservedSSO_Shop_1/ben", "ch_3", false),
+    ];
+    for (session, charge, replayed) in cases {
         let mut event = event("POST", "/orders", None, Some("k1"), &order("7"));
-        let identity = format!("arn:aws:sts::123456789012:assumed-role/till/{session}");
+        let identity = format!("arn:aws:sts::123456789012:assumed-role/{session}");
         event["requestContext"]["authorizer"] = json!({ "iam": { "userArn": identity } });
-        let created = send(&function, session, event).await;
-        assert_eq!(created, (201, json!({ "orderId": "7", "charge": "ch_1" }), replayed), "{session}");
+        let created = send(&function, &session.replace('/', "-"), event).await;
+        assert_eq!(created, (201, json!({ "orderId": "7", "charge": charge }), replayed), "{session}");
     }
-    assert_eq!(stack.charges(), 1);
+    assert_eq!(stack.charges(), 3);
 }

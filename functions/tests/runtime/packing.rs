@@ -223,10 +223,10 @@ async fn late_message_does_not_pack_the_order_of_another_purchase() {
     let packer = till::packer(till.sending(client, &broker));
     assert_eq!(handle(&packer, &late).await, 0, "an operator decides");
     assert_eq!(till.row("7").await.expect("a row").0, "paid");
-    let body = broker.took().last().expect("a message").to_json().expect("JSON");
-    assert_eq!(handle(&packer, &body).await, 0);
     let dead = packer.workflows.messages(MessageState::Dead).fetch().await.expect("a list").items;
-    eprintln!("{dead:?} {body} {:?}", broker.took());
+    assert_eq!(dead[0].cause.as_deref(), Some("[packing.notPaid] the order 7 is not paid by this purchase"));
+    let body = broker.took()[1].to_json().expect("JSON");
+    assert_eq!(handle_of(&packer, "k8", &body).await, 0);
     assert_eq!(till.row("7").await.expect("a row").0, "packed");
     assert_eq!(till.packed("k8").await.as_deref(), Some("given"));
 }
@@ -305,7 +305,13 @@ async fn a_purchase_is_forgotten_after_its_retention() {
 
 /// How many messages come again of a batch with this one.
 async fn handle(packer: &Packer, body: &str) -> usize {
-    let event = json!({ "Records": [fifo_message("m1", "@alice/purchase/k7", body)] });
+    handle_of(packer, "k7", body).await
+}
+
+/// The same for a message of another purchase.
+async fn handle_of(packer: &Packer, purchase: &str, body: &str) -> usize {
+    let record = fifo_message(&format!("m-{purchase}"), &format!("@alice/purchase/{purchase}"), body);
+    let event = json!({ "Records": [record] });
     let event = lambda_runtime::LambdaEvent::new(event, lambda_runtime::Context::default());
     match packer::handle(packer, event).await.expect("it is handled") {
         locker::lambda::Consumed::Batch(undelivered) => undelivered.ids().count(),

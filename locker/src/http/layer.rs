@@ -16,8 +16,8 @@ use crate::token::Locker;
 ///
 /// Take the identity from a proof of the authoriser (claims, a signed header of the gateway), never
 /// from a text that the caller sends. A retry must have the same identity, so remove what changes,
-/// such as the session of an assumed role. If the identity is `None`, empty, or not allowed in a
-/// key, the request is refused with 401. Closures implement this trait.
+/// such as the session of an assumed role, unless it names a person. If the identity is `None`,
+/// empty, or not allowed in a key, the request is refused with 401. Closures implement this trait.
 pub trait Identify: Send + Sync {
     /// The caller's identity: printable ASCII and spaces.
     fn identify(&self, request: &Parts) -> Option<String>;

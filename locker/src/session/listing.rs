@@ -242,8 +242,13 @@ impl<T: Listed> ListBuilder<T> {
             let read = self.session.store().list(&query, from.clone(), limit, until);
             let rows = match Box::pin(read).await {
                 Ok(rows) => rows,
+                Err(error) if may_lack_time(&error) && self.session.is_past(self.deadline) => {
+                    if page.items.is_empty() {
+                        return Err(Error::Expired { verb: "list" });
+                    }
+                    break;
+                }
                 Err(error) if page.items.is_empty() => return Err(error),
-                Err(error) if may_lack_time(&error) && self.session.is_past(self.deadline) => break,
                 Err(error) => {
                     page.stopped_by = Some(error);
                     break;

@@ -34,7 +34,7 @@ use calls::{Calls, Scope};
 use events::Known;
 use records::Records;
 
-pub(crate) use calls::{Start, in_compensation};
+pub(crate) use calls::{Start, is_in_step, outermost};
 pub(crate) use span::{Expected, Span};
 
 /// A running workflow, with which [`Workflow::run`](super::Workflow::run) makes its steps.
@@ -44,6 +44,9 @@ pub(crate) use span::{Expected, Span};
 /// them end. `tokio::try_join!`, `select!` and `timeout` drop
 /// steps: the workflow then waits until a dropped [`once`](Self::once) can no longer be at work,
 /// and is quarantined if its outcome stays unknown.
+///
+/// The closure of a step calls no other step, timer, wait or map of this workflow: such a call
+/// quarantines the workflow.
 ///
 /// When [`Workflow::run`](super::Workflow::run) returns, the flow is closed: a task that still has
 /// a clone begins no step any more.

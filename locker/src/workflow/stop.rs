@@ -15,6 +15,7 @@ use crate::core::workflow::header::Awaited;
 use crate::core::{cause, time};
 use crate::error::{BoxError, Error};
 use crate::failure::{self, Classify, Failure};
+use crate::workflow::flow::is_in_step;
 
 /// The reason why a run of a workflow cannot continue. Pass it on with `?`.
 ///
@@ -251,10 +252,14 @@ fn because(cause: &str) -> String {
 
 /// For the steps of a [compensation](super::Workflow::compensate). If a step may run later, the
 /// compensation is retried. If a step is in doubt, the compensation is in doubt. If a step failed
-/// permanently, the compensation has failed. Every other stop needs an operator.
+/// permanently, the compensation has failed. Every other stop needs an operator, and so does each
+/// stop in the closure of a step: nothing shows whether the effect of that step has happened.
 impl From<Stop> for Failure {
     fn from(stop: Stop) -> Self {
         let text = stop.to_string();
+        if is_in_step() {
+            return Self::needs_operator(text);
+        }
         match stop.kind() {
             StopKind::Later { .. }
             | StopKind::Waiting { .. }

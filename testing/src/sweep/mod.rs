@@ -118,8 +118,8 @@
 //! |---|---|---|
 //! | a request to DynamoDB | each | [`Fate::SWEPT`](crate::Fate::SWEPT): seven faults, two deaths, two suspensions |
 //! | a call of yours, or to the [`Provider`](crate::Provider) | each | [`CallFate::SWEPT`](crate::CallFate::SWEPT): the same, with a refusal in place of DynamoDB's errors |
-//! | a late request or call | each | half a day later or after the answer, and three requests later |
-//! | a late request or call of [background work](Subject::go_on) | each | half a day later or at the end, and three requests later |
+//! | a late request or call | each | in one play after the answer (at most half a day later), in another three requests later |
+//! | a late request or call of [background work](Subject::go_on) | each | in one play half a day later or at the end, in another three requests later |
 //! | a second caller with the same key | the beginning | in 16 orders |
 //! | a client that repeats its request | each pause, until it is answered | its requests and calls are numbered on, for random plans |
 //! | a completer or other [background work](Subject::go_on) | each pause, for four days | each of its requests, as above |

@@ -27,7 +27,7 @@ pub(in crate::console) async fn messages(desk: &Desk) -> Result<Page, Exit> {
     let of_messages = |need: Need| matches!(need, Need::Dead | Need::Unsent);
     let failing: Vec<_> = status.groups.into_iter().filter(|group| of_messages(group.need)).collect();
     let of_status = Extent {
-        count: failing.len(),
+        count: failing.iter().map(|group| group.count).sum(),
         most: usize::MAX,
         finished: status.finished,
         stopped_by: status.stopped_by.as_ref(),

@@ -38,6 +38,13 @@ async fn post(api: &Router) -> (u16, HeaderMap, Value) {
     (parts.status.as_u16(), parts.headers, serde_json::from_slice(&body).expect("JSON"))
 }
 
+async fn read(api: &Router) -> (u16, HeaderMap, Value) {
+    let request = Request::get("/orders/7").body(Body::empty()).expect("a request");
+    let (parts, body) = api.clone().oneshot(request).await.expect("a response").into_parts();
+    let body = axum::body::to_bytes(body, usize::MAX).await.expect("a body");
+    (parts.status.as_u16(), parts.headers, serde_json::from_slice(&body).expect("JSON"))
+}
+
 fn kind(body: &Value) -> (&str, &Value) {
     let kind = body["type"].as_str().expect("a type");
     (kind.strip_prefix("urn:locker:orders:").unwrap_or(kind), &body["is_transient"])
@@ -98,6 +105,8 @@ async fn an_order_held_by_a_restore_is_no_answer_of_the_request() {
     assert!(matches!(begun, Ok(Begun::Restored(_))), "{begun:?}");
     let (api, _) = api(&stack);
     let (status, _, body) = post(&api).await;
+    assert_eq!((status, kind(&body)), (409, ("order-restored", &json!(false))));
+    let (status, _, body) = read(&api).await;
     assert_eq!((status, kind(&body)), (409, ("order-restored", &json!(false))));
     let ada = Operator::new("ada", "the provider has it").expect("an operator");
     let answer = json!({ "orderId": "7", "charge": "ch_1" });

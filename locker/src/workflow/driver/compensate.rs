@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::metrics;
 use crate::store::Changed;
 use crate::workflow::definition::{Compensated, Compensation, ProbeOutcome};
-use crate::workflow::flow::{Flow, in_compensation};
+use crate::workflow::flow::{Flow, outermost};
 use crate::workflow::step::once::Once;
 use crate::workflow::step::once_record::on;
 use crate::workflow::step::results::json_of;
@@ -261,7 +261,7 @@ impl Flow {
             // The driver receives each stop of a compensation itself.
             .attempts(|attempt| {
                 scoped.forget_names();
-                in_compensation(code.compensate(&scoped, compensation(attempt.idempotency_key())))
+                outermost(code.compensate(&scoped, compensation(attempt.idempotency_key())))
             })
             .await
             .map_err(|stop| match (stop, scoped.waits_within()) {

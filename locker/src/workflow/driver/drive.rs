@@ -10,7 +10,7 @@ use crate::core::workflow::place::Place;
 use crate::error::Error;
 use crate::session::{self, Request};
 use crate::workflow::definition::Exhausted;
-use crate::workflow::flow::Flow;
+use crate::workflow::flow::{Flow, outermost};
 use crate::workflow::outcome::ended::Ended;
 use crate::workflow::stop::{StepFailure, StopKind};
 
@@ -73,5 +73,5 @@ async fn forward(code: &dyn Drive, flow: &Flow, header: &Header) -> Result<Strin
         }
     };
     let input = answer::decode(encoded).map_err(|_| StopKind::input("its bytes are damaged"))?;
-    code.forward(flow, &input).await
+    outermost(code.forward(flow, &input)).await
 }

@@ -17,14 +17,19 @@ use crate::workflow::step::name::IntoStepName;
 use crate::workflow::stop::StopKind;
 
 tokio::task_local! {
-    /// The run of the step whose closure runs on this task. `None`: a compensation, which has steps
-    /// of its own.
+    /// The run of the step whose closure runs on this task. `None`: the code of a workflow or of a
+    /// compensation, which may call steps.
     static IN_STEP_OF: Option<Arc<Inner>>;
 }
 
-/// Runs the code of a compensation, which may call steps.
-pub(crate) fn in_compensation<F: Future>(code: F) -> impl Future<Output = F::Output> {
+/// Runs code that may call steps. The closure of a step may drive another workflow.
+pub(crate) fn outermost<F: Future>(code: F) -> impl Future<Output = F::Output> {
     IN_STEP_OF.scope(None, code)
+}
+
+/// Whether this code is the closure of a step.
+pub(crate) fn is_in_step() -> bool {
+    IN_STEP_OF.try_with(Option::is_some).unwrap_or(false)
 }
 
 /// The compensation that a flow is for: [`Undo`], owned.

@@ -283,6 +283,7 @@ impl Once<'_> {
     /// code.
     fn may_expire(&self, started: &StepRecord) -> bool {
         let flow = self.flow;
+        // Most steps have no other workflow: for them, no id is built.
         if started.started_for.is_none() || started.started_for != Some(flow.run_id()) {
             return false;
         }
