@@ -154,7 +154,9 @@ impl Shop {
             TokenState::Failed => OrderState::Declined,
             TokenState::Completed => {
                 let json = self.locker.answer(&record).await?.ok_or(AnswerError::Missing)?;
-                let unreadable = |error: serde_json::Error| AnswerError::Decode { reason: error.to_string() };
+                // The error of serde may contain a part of the order, which is not to be logged.
+                let unreadable =
+                    |_| AnswerError::Decode { reason: "it is no order of this version".to_owned() };
                 OrderState::Created(serde_json::from_str(&json).map_err(unreadable)?)
             }
             TokenState::Held if record.is_held_by_restore() => OrderState::Restored,

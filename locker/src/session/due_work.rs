@@ -280,10 +280,8 @@ impl<'a> DueWork<'a> {
     }
 
     /// Reports the error of a list, unless the cause may be the deadline.
-    ///
-    /// A request that begins after the deadline has no time and fails.
     fn stop<C>(&self, error: Error, report: &mut RunReport<C>) {
-        if !(may_lack_time(&error) && self.is_past(self.deadline)) {
+        if !ran_out(&error, self.deadline, self.clock.now()) {
             report.stopped_by.get_or_insert(error);
         }
     }
@@ -293,9 +291,11 @@ impl<'a> DueWork<'a> {
     }
 }
 
-/// Returns whether the request may have failed for lack of time.
-pub(crate) const fn may_lack_time(error: &Error) -> bool {
-    matches!(error, Error::Unavailable { .. } | Error::Expired { .. })
+/// Returns whether a request may have failed because its deadline passed: a request that begins
+/// after the deadline has no time and fails. That is no error of the table.
+pub(crate) fn ran_out(error: &Error, deadline: Option<DateTime<Utc>>, now: DateTime<Utc>) -> bool {
+    let may_lack_time = matches!(error, Error::Unavailable { .. } | Error::Expired { .. });
+    may_lack_time && deadline.is_some_and(|deadline| deadline <= now)
 }
 
 async fn in_time<F: Future>(until: Option<Instant>, future: F) -> Option<F::Output> {

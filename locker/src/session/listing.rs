@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::core::{shard, time};
 use crate::error::Error;
 use crate::session::Session;
-use crate::session::due_work::may_lack_time;
+use crate::session::due_work::ran_out;
 use crate::store::{Layout, Positions, Query, Row};
 
 /// The number of entries that one request asks for.
@@ -242,7 +242,7 @@ impl<T: Listed> ListBuilder<T> {
             let read = self.session.store().list(&query, from.clone(), limit, until);
             let rows = match Box::pin(read).await {
                 Ok(rows) => rows,
-                Err(error) if may_lack_time(&error) && self.session.is_past(self.deadline) => {
+                Err(error) if ran_out(&error, self.deadline, self.session.now()) => {
                     if page.items.is_empty() {
                         return Err(Error::Expired { verb: "list" });
                     }

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::metrics;
 use crate::session::Session;
 use crate::session::due_work::{
-    Counts, DueWork, Lists, Page, Pool, RunReport, Then, Turn, Work, may_lack_time, scheduled,
+    Counts, DueWork, Lists, Page, Pool, RunReport, Then, Turn, Work, ran_out, scheduled,
 };
 use crate::session::heartbeat::Machine;
 use crate::session::listing::{Count, ListBuilder};
@@ -218,9 +218,7 @@ impl Work for Scan<'_> {
                 let key = session.shown(key.as_str());
                 tracing::error!(lock.token = key, %error, "an overdue token cannot be read");
             }
-            // A request that begins after the deadline has no time and fails. That is no error of
-            // the table, so the turn is cut instead.
-            Err(error) if may_lack_time(&error) && session.is_past(self.scanner.deadline) => {
+            Err(error) if ran_out(&error, self.scanner.deadline, session.now()) => {
                 return Turn { counts, is_work: true, then: Then::Cut };
             }
             Err(error) => return Turn { counts, is_work: true, then: Then::Fail(error) },
