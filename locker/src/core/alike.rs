@@ -75,7 +75,7 @@ fn push_name(text: &mut String, name: &str) {
             text.push(' ');
         }
         let is_id = !announced && word.bytes().any(|byte| byte.is_ascii_digit());
-        if is_id && code_in_word(word).is_none() {
+        if is_id && !holds_code(word) {
             text.push_str(ANY);
             announced = false;
         } else {
@@ -111,11 +111,11 @@ fn is_code(word: &str) -> bool {
         || (word.len() == 5 && word.bytes().all(of_sql))
 }
 
-/// The code in `code=4001` or `status:5003`, which are one word each.
-fn code_in_word(word: &str) -> Option<&str> {
+/// Whether a word announces a code and holds it, such as `code=4001` or `status:5003`.
+fn holds_code(word: &str) -> bool {
     let core = word.trim_end_matches(['.', ':', '-']);
-    let at = core.rfind([':', '='])?;
-    (is_code(&core[at + 1..]) && announces_code(&core[..at])).then(|| &core[at + 1..])
+    let parts = core.rsplit_once([':', '=']);
+    parts.is_some_and(|(announcing, code)| is_code(code) && announces_code(announcing))
 }
 
 /// An id of a group, the same wherever it is computed: the first eight digits of the SHA-256 of its
@@ -163,7 +163,7 @@ fn push_word(text: &mut String, word: &str, announced: bool) -> bool {
     let core = word.trim_end_matches(['.', ':', '-']);
     // In JSON a number follows `:`.
     let alone = core.trim_start_matches([':', '=']);
-    if code_in_word(word).is_some() || (announced && is_code(alone)) {
+    if holds_code(word) || (announced && is_code(alone)) {
         text.push_str(&word.to_ascii_lowercase());
         return false;
     }
@@ -207,8 +207,13 @@ mod tests {
             ("unknown customer 'c-1'", "unknown customer 'c-2'"),
             ("unknown customer 'bob@example.com'", "unknown customer 'eve@example.com'"),
             ("order 'ord 17' is closed", "order 'ord 4' is closed"),
+            ("order “ord 17” is closed", "order “ord 4” is closed"),
+            ("order ‘ord 17’ is closed", "order ‘ord 4’ is closed"),
             ("said \"declined, ref N17\"", "said \"declined, ref N18\""),
             ("error, 5501 left", "error, 5502 left"),
+            ("barcode 5501 is unknown", "barcode 5502 is unknown"),
+            ("code 0x0123456789ab", "code 0x0123456789cd"),
+            ("code 0x0123456789xy", "code 0x0123456789zz"),
             ("POST /charges/ch_1a2b3c: no reply", "POST /charges/ch_9z8y7x: no reply"),
             ("550 <bob@example.com>: relay denied", "550 <eve@example.org>: relay denied"),
             (

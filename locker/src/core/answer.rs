@@ -413,6 +413,25 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "workflow")]
+    fn failure_that_cannot_be_stored_says_why() {
+        let error = AnswerError::TooLarge { bytes: 2, limit: 1 };
+        assert_eq!(
+            text(&not_whole(&error)),
+            format!("{:?}", format!("the failure could not be stored whole: {error}"))
+        );
+        assert!(is_not_whole(&text(&not_whole(&error))));
+        for json in [
+            text("the failure"),
+            "7".to_owned(),
+            r#"{"the failure could not be stored whole: ":1}"#.to_owned(),
+        ] {
+            assert!(!is_not_whole(&json), "{json}");
+        }
+        assert_eq!(unrecorded(&error), format!("it happened, but its result cannot be recorded: {error}"));
+    }
+
+    #[test]
     fn an_answer_too_large_to_store_is_refused() {
         let noise: String = (0..800_000).map(|_| fastrand::alphanumeric()).collect();
         let error = encode(format!("\"{noise}\""), ROOM, MAX_ITEM_BYTES).unwrap_err();
@@ -556,6 +575,7 @@ mod tests {
         let error = |json: &str| from_json_by_field::<BTreeMap<String, Vec<Row>>>(json).unwrap_err();
         for (json, expected) in [
             (r#"{"a":[{"kind":"Plain"}]}"#, "a[0]: missing field `card` at line 1 column 22"),
+            (r#"{"a_b-c":[{"kind":"Plain"}]}"#, "a_b-c[0]: missing field `card` at line 1 column 26"),
             (r#"{"4111 1":[{"kind":"Plain"}]}"#, "*[0]: missing field `card` at line 1 column 27"),
             (
                 r#"{"a":[{"card":"4111, expected 7 at line 7"}]}"#,

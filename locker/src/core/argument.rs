@@ -204,6 +204,23 @@ mod tests {
     use super::*;
 
     #[test]
+    fn two_days_or_more_are_shown_in_days() {
+        let shown = |seconds| readable(Duration::from_secs(seconds));
+        assert_eq!(shown(90), "90s");
+        assert_eq!(shown(172_799), "172799s");
+        assert_eq!(shown(172_800), "2 days");
+        assert_eq!(shown(366 * 86_400), "366 days");
+    }
+
+    #[test]
+    fn only_a_refused_key_counts_as_a_key() {
+        let refused = crate::core::key::Key::new("", 7).unwrap_err();
+        assert!(refused.is_key() && refused.key().is_some(), "{refused}");
+        let refused = InvalidArgument::from(InvalidSetting::Attempts);
+        assert!(!refused.is_key() && refused.key().is_none());
+    }
+
+    #[test]
     fn error_that_main_returns_contains_its_text() {
         let refused = InvalidArgument::from(InvalidSetting::Attempts);
         assert_eq!(format!("{refused:?}"), "InvalidArgument(attempts must be at least 1, got 0)");

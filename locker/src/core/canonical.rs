@@ -134,6 +134,13 @@ mod tests {
     }
 
     #[test]
+    fn text_without_a_canonical_form_is_compared_as_it_is() {
+        assert_eq!(comparable(r#"{ "b": 1, "a": 2 }"#), r#"{"a":2,"b":1}"#);
+        assert_eq!(comparable(r#"{ "a": 1, "a": 2 }"#), r#"{ "a": 1, "a": 2 }"#);
+        assert_eq!(comparable("{ "), "{ ");
+    }
+
+    #[test]
     fn numbers_stay_as_they_are_written() {
         for (one, other) in [
             ("12345678901234567.89", "12345678901234567.91"),

@@ -303,6 +303,8 @@ mod tests {
         let tenant = Key::new("order/create", 12345).unwrap().tenant("acme").unwrap();
         assert_eq!(tenant.as_str(), "@acme/order/create/12345");
         assert_eq!(tenant.scope(), Some("order/create"));
+        assert_eq!(tenant.shared_scope().as_deref(), tenant.scope());
+        assert_eq!(Key::stored("order/create/12345").shared_scope(), None);
     }
 
     #[test]

@@ -179,6 +179,13 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "messages")]
+    fn size_is_that_of_the_json() {
+        assert_eq!(envelope().bytes(), envelope().to_json().unwrap().len());
+        assert_eq!(Envelope { data: "{".to_owned(), ..envelope() }.bytes(), 0);
+    }
+
+    #[test]
     fn each_redrive_has_another_deduplication_id() {
         let after = |redrives| Envelope { redrives, ..envelope() }.deduplication_id();
         assert_eq!([0, 1, 2].map(after), ["a-1.1", "a-1.1~r1", "a-1.1~r2"]);

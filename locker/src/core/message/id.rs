@@ -241,6 +241,23 @@ mod tests {
             && id.chars().all(|c| c.is_ascii_alphanumeric() || PUNCTUATION.contains(c))
     }
 
+    #[test]
+    fn limits_have_their_documented_sizes() {
+        assert_eq!(MAX_DELAY, Duration::from_secs(31_622_400));
+        assert_eq!(MAX_BODY_BYTES, 262_144);
+    }
+
+    #[test]
+    #[cfg(feature = "messages")]
+    fn corrected_body_is_json_within_the_limit() {
+        assert_eq!(corrected(r#"{"price": 1.50}"#).unwrap(), r#"{"price": 1.50}"#);
+        assert_eq!(corrected("\"\u{ffff}\"").unwrap(), r#""\uffff""#);
+        assert!(matches!(corrected("{"), Err(InvalidMessage::Json { .. })));
+        let text = |bytes: usize| format!("\"{}\"", "a".repeat(bytes - 2));
+        assert!(corrected(&text(MAX_BODY_BYTES)).is_ok());
+        assert!(corrected(&text(MAX_BODY_BYTES + 1)).is_err());
+    }
+
     proptest! {
         #[test]
         fn every_text_becomes_an_id_that_brokers_take(text in any::<String>(), place in 0_usize..100) {

@@ -541,6 +541,28 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn message_knows_its_delay_its_doubt_and_its_later_writes() {
+        let letter = committed();
+        assert!(!letter.is_delayed(at(10)) && letter.is_delayed(at(9)));
+        let of_class = |class| Letter(LetterData { class, ..letter.0.clone() });
+        assert!(of_class(Some(Class::InDoubt)).is_in_doubt());
+        assert!(!of_class(Some(Class::Permanent)).is_in_doubt() && !letter.is_in_doubt());
+        let moved = Letter(LetterData { at: letter.moved(true), ..letter.0.clone() });
+        let written = Letter(LetterData { revision: "r-2".to_owned(), ..letter.0.clone() });
+        assert!(letter.is_unchanged(&letter.clone()));
+        assert!(!letter.is_unchanged(&moved) && !letter.is_unchanged(&written));
+    }
+
+    #[test]
+    fn archived_message_returns_to_its_place() {
+        let letter = committed();
+        let archived = letter.moved(true);
+        assert_ne!(archived, letter.at);
+        assert_eq!(Letter(LetterData { at: archived, ..letter.0.clone() }).moved(false), letter.at);
+        assert_eq!(letter.moved(false), letter.at);
+    }
+
+    #[test]
     fn message_of_a_step_is_stored_with_its_workflow() {
         let letter = committed();
         assert_eq!(

@@ -176,6 +176,15 @@ mod tests {
     }
 
     #[test]
+    fn identity_of_a_delivery_has_no_source() {
+        let event = Identity::of_event("/orders", "m-1").unwrap();
+        assert_eq!((event.source(), event.id()), ("/orders", "m-1"));
+        let delivery = Identity::of_delivery("m-1").unwrap();
+        assert_eq!((delivery.source(), delivery.id()), ("", "m-1"));
+        assert_ne!(event.digest(), delivery.digest());
+    }
+
+    #[test]
     fn stored_receipt_decides_why_a_message_is_not_processed() {
         let found = |id: &str, number: Option<u64>| Some(Found { id: id.to_owned(), number });
         let each = Kept::Each { expires: DateTime::UNIX_EPOCH };

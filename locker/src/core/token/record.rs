@@ -413,6 +413,14 @@ pub(crate) mod tests {
     ];
 
     #[test]
+    fn only_a_restored_table_holds_a_token_in_doubt() {
+        let held = |class| Record { class, ..ended_in(TokenState::Held) }.is_held_by_restore();
+        assert_eq!([Some(Class::InDoubt), Some(Class::Permanent), None].map(held), [true, false, false]);
+        let failed = Record { class: Some(Class::InDoubt), ..ended_in(TokenState::Failed) };
+        assert!(!failed.is_held_by_restore());
+    }
+
+    #[test]
     fn states_have_their_stored_words_and_ends() {
         assert_eq!(STATES.map(TokenState::as_str), ["inProgress", "completed", "failed", "held", "released"]);
         assert_eq!(STATES.map(TokenState::is_terminal), [false, true, true, false, true]);

@@ -222,3 +222,19 @@ impl EventRecord {
         wait.and_then(|wait| wait.on_late.as_ref())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_stored_word_is_read_back() {
+        for state in EventState::ALL {
+            assert_eq!(EventState::named(state.as_str()), Some(state));
+        }
+        for cause in LateCause::ALL {
+            assert_eq!(LateCause::named(cause.as_str()), Some(cause));
+        }
+        assert_eq!((EventState::named("early"), LateCause::named("early")), (None, None));
+    }
+}

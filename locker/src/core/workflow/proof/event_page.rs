@@ -211,6 +211,49 @@ fn late_events_state_why_they_are_late() {
     );
 }
 
+#[test]
+fn code_awaits_an_event_until_its_wait_is_closed() {
+    for (state, header, expected) in [
+        ("waiting", "waiting", true),
+        ("waiting", "compensating, due", false),
+        ("waiting", "completed", false),
+        ("waiting, of a compensation", "compensating, due", true),
+        ("waiting, of a compensation", "completed", false),
+        ("given", "waiting", false),
+        ("taken", "waiting", false),
+    ] {
+        let event = record_in(state).expect("a record");
+        assert_eq!(event.is_awaited(&header_in(header)), expected, "{state}, {header}");
+    }
+    let reached = |state| record_in(state).expect("a record").is_reached();
+    assert_eq!(["waiting", "taken", "waiting, of a compensation"].map(reached), [true, true, false]);
+}
+
+#[test]
+fn value_of_an_event_counts_once_it_has_come() {
+    let bytes = |state| record_in(state).expect("a record").bytes();
+    let value = event(None, "paid").value.bytes.len();
+    assert!(value > 1);
+    assert_eq!(["waiting", "expired", "given", "taken"].map(bytes), [0, 0, value, value]);
+}
+
+#[test]
+fn event_that_the_code_received_is_undone_only_as_forward_code_declared() {
+    let left = |of_compensation, on_late| {
+        let wait = NewWait { on_late, ..new_wait(of_compensation) };
+        let waiting = EventRecord::wait(None, &wait, stamp(at(5), "wait")).expect("no record");
+        let declared = waiting.has_compensation();
+        let given = given(Some(waiting), "waiting");
+        let take = EventAct::Take { by: "run-1".to_owned(), at: Box::new(wait) };
+        let taken = given.on(&given.revision, &take, stamp(at(60), "take")).expect("in time");
+        let left = taken.on(&taken.revision, &EventAct::Leave { undoes: true }, stamp(at(70), "end"));
+        (declared, left.map(|left| left.state).ok())
+    };
+    assert_eq!(left(false, Some(undo())), (true, Some(EventState::Late)));
+    assert_eq!(left(false, None), (false, None));
+    assert_eq!(left(true, Some(undo())), (true, None));
+}
+
 /// The code of the next version declares its own compensation at its own wait.
 #[test]
 fn wait_of_the_next_version_replaces_the_former_one() {
