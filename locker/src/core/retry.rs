@@ -166,6 +166,13 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "messages")]
+    fn message_waits_from_five_seconds_to_a_quarter_of_an_hour() {
+        let Backoff { base, cap, factor } = Backoff::OF_MESSAGES;
+        assert_eq!((base.as_secs(), cap.as_secs(), factor), (5, 900, 2.0));
+    }
+
+    #[test]
     fn pauses_double_while_they_end_before_the_deadline() {
         let mut tries = Tries::default();
         let mut busy = |time| tries.hear(Heard::Busy, left(Duration::from_millis(time)), BACKOFF, 1.0);

@@ -230,6 +230,13 @@ fn code_awaits_an_event_until_its_wait_is_closed() {
 }
 
 #[test]
+fn workflow_that_is_deleted_keeps_no_further_event() {
+    let kept = |state| header_in(state).on(&HeaderEvent::Surplus, stamp(at(60), "surplus"));
+    assert_eq!(kept("waiting").expect("it is allowed").surplus, header_in("waiting").surplus + 1);
+    assert!(kept("reaping").is_err());
+}
+
+#[test]
 fn value_of_an_event_counts_once_it_has_come() {
     let bytes = |state| record_in(state).expect("a record").bytes();
     let value = event(None, "paid").value.bytes.len();

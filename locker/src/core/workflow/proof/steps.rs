@@ -2,13 +2,14 @@
 
 use super::rules::{changed, in_state};
 use super::sample::{at, by, result, stamp, start, step, undo, workflow};
-use super::step_page::given;
+use super::step_page::{State, given, record_in};
+use crate::core::answer::Codec;
 use crate::core::workflow::compensation;
 use crate::core::workflow::decide::Found;
 use crate::core::workflow::header::{Header, HeaderData};
 use crate::core::workflow::step::{
-    Begin, HolderAct, NewStep, OperatorStep, Placed, RecordId, StepData, StepEvent, StepKind, StepRecord,
-    StepRefusal, StepState, Versions,
+    Apart, Begin, HolderAct, NewStep, OperatorStep, Placed, RecordId, StepData, StepEvent, StepKind,
+    StepRecord, StepRefusal, StepResult, StepState, Versions,
 };
 
 #[test]
@@ -442,4 +443,18 @@ fn only_a_given_step_is_undeclared_until_it_is_skipped() {
     for state in StepState::ALL {
         assert!(!compensation::is_undeclared(&in_state(state).record), "{state:?}");
     }
+}
+
+#[test]
+fn record_refers_to_its_own_large_result() {
+    let beside = |id: &str| {
+        let digest = "d".to_owned();
+        StepResult::Beside(Apart { id: id.to_owned(), codec: Codec::Json, bytes: 5000, digest, held: None })
+    };
+    let mut record = record_in(State::Completed).expect("a record");
+    assert!(!record.refers_to(&beside("r-1")));
+    record.set_result(beside("r-1"));
+    assert_eq!(record.result, Some(beside("r-1")));
+    assert!(record.refers_to(&beside("r-1")) && !record.refers_to(&beside("r-2")));
+    assert!(!record.refers_to(&result("paid")));
 }
