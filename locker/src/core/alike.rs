@@ -212,6 +212,7 @@ mod tests {
             ("said \"declined, ref N17\"", "said \"declined, ref N18\""),
             ("error, 5501 left", "error, 5502 left"),
             ("barcode 5501 is unknown", "barcode 5502 is unknown"),
+            ("count=5501 of code=order-5501", "count=5502 of code=order-5502"),
             ("code 0x0123456789ab", "code 0x0123456789cd"),
             ("code 0x0123456789xy", "code 0x0123456789zz"),
             ("POST /charges/ch_1a2b3c: no reply", "POST /charges/ch_9z8y7x: no reply"),
