@@ -2,7 +2,7 @@
 
 use super::rules::{changed, in_state};
 use super::sample::{at, by, result, stamp, start, step, undo, workflow};
-use super::step_page::{State, given, record_in};
+use super::step_page::given;
 use crate::core::answer::Codec;
 use crate::core::workflow::compensation;
 use crate::core::workflow::decide::Found;
@@ -451,7 +451,7 @@ fn record_refers_to_its_own_large_result() {
         let digest = "d".to_owned();
         StepResult::Beside(Apart { id: id.to_owned(), codec: Codec::Json, bytes: 5000, digest, held: None })
     };
-    let mut record = record_in(State::Completed).expect("a record");
+    let mut record = in_state(StepState::Completed).record;
     assert!(!record.refers_to(&beside("r-1")));
     record.set_result(beside("r-1"));
     assert_eq!(record.result, Some(beside("r-1")));
