@@ -211,6 +211,8 @@ mod tests {
             ("order ‘ord 17’ is closed", "order ‘ord 4’ is closed"),
             ("said \"declined, ref N17\"", "said \"declined, ref N18\""),
             ("error, 5501 left", "error, 5502 left"),
+            ("error of order 5501", "error of order 5502"),
+            ("left - 5501", "left - 5502"),
             ("barcode 5501 is unknown", "barcode 5502 is unknown"),
             ("count=5501 of code=order-5501", "count=5502 of code=order-5502"),
             ("code 0x0123456789ab", "code 0x0123456789cd"),

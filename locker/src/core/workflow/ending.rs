@@ -219,9 +219,9 @@ pub(crate) fn ending(effects: &[Effect], needs: &[Need], returned: Returned, now
         return Ending::Release(release);
     }
     match returned {
+        Returned::Completed => Ending::Complete,
         Returned::Compensated => Ending::EndCompensated,
-        Returned::Exhausted | Returned::Failed => Ending::Fail,
-        _ => Ending::Complete,
+        _ => Ending::Fail,
     }
 }
 

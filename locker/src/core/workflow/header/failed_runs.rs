@@ -202,9 +202,14 @@ mod tests {
         assert_eq!(failures.all(vec![failed.clone(), lost.clone()]), [lost.clone(), failed.clone()]);
         // The three latest: the place of the oldest one is not used yet.
         failures.settle();
+        assert_eq!(failures.added(), []);
         failures.lose("d", at(4));
         let all = failures.all(vec![lost, failed.clone(), failed]);
         assert_eq!((all.len(), all[2].by.as_str()), (3, "d"));
+        // Code that fails with the same text is not a lost driver.
+        failures.add("e", LOST, at(5));
+        assert_eq!(failures.added().len(), 1);
+        assert_eq!(failures.latest().expect("a cause").lost, None);
     }
 
     #[test]

@@ -3,10 +3,11 @@
 use chrono::{DateTime, Utc};
 
 use super::page::Table;
-use super::sample::{SKEW, at, stamp, step};
+use super::rules::changed;
+use super::sample::{SKEW, at, stamp, start, step};
 use crate::core::workflow::ending::{Effect, Ending, Need, NeedKind, Outlook, Returned, ending};
 use crate::core::workflow::header::{Awaited, Pause, Waits};
-use crate::core::workflow::step::{Begin, NewStep, Placed, StepKind, StepRecord};
+use crate::core::workflow::step::{Begin, NewStep, Placed, StepKind, StepRecord, StepState};
 
 const NOW: i64 = 100;
 
@@ -195,6 +196,55 @@ fn reason_of_a_quarantine_names_its_step() {
     }
 }
 
+#[test]
+fn reason_of_a_held_step_is_its_own() {
+    let (other, held) = (branch("needs an operator", "stock", NOW), branch("held", "charge", NOW));
+    let needs: Vec<_> = other.1.into_iter().chain(held.1).collect();
+    let ending = ending(&[held.0.expect("an effect")], &needs, Returned::Stopped, at(NOW));
+    let Ending::Quarantine { reason, .. } = ending else { panic!("{ending:?}") };
+    assert_eq!(reason, "charge: held");
+}
+
+#[test]
+fn first_failure_that_counts_gives_the_reason_of_a_retry() {
+    let (failed, outage) = ("failed, tried again later", "DynamoDB cannot be reached");
+    for (one, other, step, reason) in [
+        (failed, failed, "charge", failed),
+        (outage, outage, "charge", outage),
+        (failed, outage, "charge", failed),
+        (outage, failed, "stock", failed),
+        ("waits on purpose", failed, "stock", failed),
+        (failed, "waits on purpose", "charge", failed),
+        ("doubt, which the code may resolve", failed, "charge", "doubt, which the code may resolve"),
+    ] {
+        let ending = run(&[(one, 200), (other, 300)], Returned::Stopped);
+        let Ending::Release(release) = ending else { panic!("{ending:?}") };
+        assert_eq!(release.reason, format!("{step}: {reason}"), "{one} and {other}");
+        assert_eq!(release.step.as_deref(), Some(step), "{one} and {other}");
+    }
+}
+
+#[test]
+fn first_of_the_waits_that_end_together_gives_the_reason() {
+    let ending = run(&[("waits on purpose", 200), ("waits on purpose", 200)], Returned::Stopped);
+    let Ending::Release(release) = ending else { panic!("{ending:?}") };
+    assert_eq!((release.reason.as_str(), release.retry), ("charge: waits on purpose", None));
+}
+
+/// The code did not run, so there are no needs.
+#[test]
+fn workflow_that_lost_too_many_drivers_waits_only_for_a_driver_at_work() {
+    let exhausted = |name| run(&[(name, 200)], Returned::Exhausted);
+    for name in ["its outcome is known, also a failure", "dropped or not reached: in doubt"] {
+        assert_eq!(exhausted(name), Ending::Fail, "{name}");
+    }
+    let held = exhausted("held by an earlier run, not reached");
+    assert!(matches!(held, Ending::Quarantine { .. }), "{held:?}");
+    let at_work = exhausted("dropped: its driver may be at work");
+    let Ending::Release(release) = at_work else { panic!("{at_work:?}") };
+    assert_eq!((release.pause, release.retry), (Pause::NotRun, Some(at(200))));
+}
+
 /// Another workflow cancelled the step in doubt, so the step is no effect of this workflow.
 #[test]
 fn failure_waits_for_a_doubt_about_the_step_of_another_workflow() {
@@ -219,6 +269,24 @@ fn once_steps_and_compensations_are_effects() {
         let effect = Effect::of(&Placed::own(record), None, at(NOW), SKEW);
         assert_eq!(effect.map(|effect| effect.outlook), is_effect.then_some(Outlook::InDoubt), "{kind:?}");
     }
+}
+
+#[test]
+fn driver_of_an_effect_is_at_work_until_its_time_and_the_skew_have_passed() {
+    let started = changed(StepState::Started, |_| ());
+    let free = crate::core::time::after(started.record.due, SKEW);
+    let outlook = |now| Effect::of(&started, None, now, SKEW).map(|effect| effect.outlook);
+    let moment = chrono::TimeDelta::milliseconds(1);
+    assert_eq!(outlook(free - moment), Some(Outlook::AtWork(free)));
+    assert_eq!(outlook(free), Some(Outlook::InDoubt));
+    assert_eq!(Effect::of(&changed(StepState::Completed, |_| ()), None, start(), SKEW), None);
+}
+
+#[test]
+fn compensated_workflow_leaves_a_step_to_the_workflow_that_started_it() {
+    let started = changed(StepState::Started, |data| data.started_for = Some("run-2".to_owned()));
+    let is_effect = |answerer| Effect::of(&started, answerer, at(NOW), SKEW).is_some();
+    assert_eq!([None, Some("run-1"), Some("run-2")].map(is_effect), [true, false, true]);
 }
 
 #[test]

@@ -13,7 +13,8 @@ use crate::core::workflow::header::{
 };
 use crate::core::workflow::place::{Effect, Former, Place, Undo};
 use crate::core::workflow::step::{
-    Begin, End, HolderAct, NewStep, Placed, RecordId, StepData, StepEvent, StepKind, StepRecord, StepState,
+    Begin, End, HolderAct, Intent, NewStep, Placed, RecordId, StepData, StepEvent, StepKind, StepRecord,
+    StepState,
 };
 
 const HOUR: i64 = 3600;
@@ -216,6 +217,47 @@ fn one_effect_under_two_names_is_compensated_once_where_it_began() {
         [("charge".to_owned(), 1)],
         "by the first name with a compensation, in the place of the first"
     );
+}
+
+#[test]
+fn effect_is_a_pivot_if_one_of_its_names_is() {
+    let record = completed("pay", 1, |_| ());
+    for (one, other) in [(true, false), (false, true)] {
+        let named = |pivot, number| Placed { pivot, number, ..record.clone() };
+        let (steps, pivot) = compensation::to_compensate(vec![named(one, 1), named(other, 2)], false);
+        assert_eq!((steps.len(), pivot.map(|pivot| pivot.number)), (0, Some(1)), "{one} {other}");
+    }
+}
+
+#[test]
+fn first_name_that_declares_a_compensation_gives_it() {
+    let record = completed("pay", 1, |_| ());
+    let undo = |name: &str| record.compensation.clone().map(|undo| Intent { name: name.to_owned(), ..undo });
+    for (first, second, given) in [
+        (undo("refund"), undo("void"), Some("refund")),
+        (None, undo("void"), Some("void")),
+        (undo("refund"), None, Some("refund")),
+        (None, None, None),
+    ] {
+        let named = |compensation, number| Placed { compensation, number, ..record.clone() };
+        let (steps, _) = compensation::to_compensate(vec![named(first, 1), named(second, 2)], false);
+        let found = steps.first().and_then(|step| step.compensation.as_ref()).map(|undo| undo.name.as_str());
+        assert_eq!(found, given);
+    }
+}
+
+#[test]
+fn reason_for_an_operator_names_the_step_and_the_next_act() {
+    for (state, known) in [(StepState::Completed, true), (StepState::Late, true), (StepState::Started, false)]
+    {
+        let reason = compensation::stopped_at(&in_state(state));
+        assert!(reason.contains("its pivot pay"), "{reason}");
+        assert_eq!(reason.contains("until an operator resolves or retries"), !known, "{state:?}: {reason}");
+    }
+    let late = compensation::after_close("step pay");
+    assert!(late.contains("step pay is not compensated: skip each step"), "{late}");
+    let undeclared = compensation::undeclared("step pay");
+    assert!(undeclared.contains("step pay happened") && undeclared.contains("then skip it"), "{undeclared}");
 }
 
 #[test]
