@@ -33,6 +33,11 @@ impl Workflow for Order {
     }
 }
 
+fn print_event(event: &EventView) {
+    let needs_operator = event.state() == EventState::Late;
+    println!("{}: {} {needs_operator}", event.name(), event.state().as_str());
+}
+
 /// Shows the effect of an act, and acts.
 async fn act(console: &Console, act: &Act, operator: &Operator) -> Result<(), BoxError> {
     let Some(part) = console.get("order/7").await?.pop() else { return Err("no such workflow".into()) };
@@ -40,11 +45,7 @@ async fn act(console: &Console, act: &Act, operator: &Operator) -> Result<(), Bo
         for Awaited { name, since, until, .. } in view.waits() {
             println!("it waits for {name}, for {} days", (until - since).num_days());
         }
-        for event in view.events() {
-            let event: &EventView = event;
-            let needs_operator = event.state() == EventState::Late;
-            println!("{}: {} {needs_operator}", event.name(), event.state().as_str());
-        }
+        view.events().iter().for_each(print_event);
     }
     match console.check(&part, act) {
         Ok(meaning) => println!("{}: {}", act.verb, meaning.effect),
@@ -59,7 +60,9 @@ async fn main() -> Result<(), BoxError> {
     let dynamodb = Embedded::memory()?.client();
     locker::workflow::create_table(&dynamodb, "workflows").await?;
     let workflows = Workflows::new(&dynamodb, "workflows")?;
-    workflows.start(&Order, ("order", 7), &7).run().await?;
+    let Outcome::InProgress(_) = workflows.start(&Order, ("order", 7), &7).run().await? else {
+        return Err("it waits for its approval".into());
+    };
 
     // The console refuses a value that is no `bool`.
     let console = Console::new().workflows(&workflows).event(&APPROVED);

@@ -18,7 +18,7 @@ impl Workflow for Ship {
 
     async fn run(&self, flow: &Flow, address: String) -> Result<String, Stop> {
         let label = format!("label of {} for {address}", self.carrier);
-        flow.once("label").input(&address).run(|_| async { Ok(label.clone()) }).await
+        flow.once("label").input(&address).run(async |_| Ok(label.clone())).await
     }
 }
 
@@ -30,7 +30,7 @@ impl Workflow for Remind {
     type Output = ();
 
     async fn run(&self, flow: &Flow, (): ()) -> Result<(), Stop> {
-        flow.step("mail").run(|_| async { Err(Failure::permanent("no address".to_owned())) }).await
+        flow.once("mail").run(async |_| Err(Failure::permanent("no address".to_owned()))).await
     }
 }
 
@@ -42,7 +42,9 @@ async fn main() -> Result<(), BoxError> {
     let ship = Ship { carrier: "post" };
     let started = workflows.start(&ship, ("ship", 7), &"1 High Street".to_owned()).enqueue().await?;
     println!("ship 7 is started, and nobody waits: {}", matches!(started, Outcome::InProgress(_)));
-    workflows.start(&Remind, ("remind", 7), &()).enqueue().await?;
+    let Outcome::InProgress(_) = workflows.start(&Remind, ("remind", 7), &()).enqueue().await? else {
+        return Err("it was started before".into());
+    };
 
     // An enqueued workflow is due from the next millisecond on.
     tokio::time::sleep(std::time::Duration::from_millis(2)).await;

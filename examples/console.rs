@@ -82,7 +82,7 @@ async fn main() -> Result<(), BoxError> {
     let console = Console::new().tokens(&locker);
     let status = console.status().await?;
     print_status(&status);
-    let Some(group) = status.groups.first() else { return Ok(()) };
+    let group = status.groups.first().ok_or("nothing needs an operator")?;
     let filter = Filter::new().group(&group.id);
     print_list(&console.list(&filter).await?);
     print_timeline(&console.timeline(&group.sample).await?);

@@ -20,13 +20,15 @@ async fn pack(inbox: &Inbox, delivery: &Delivery, boxes: bool) -> Result<(), Fai
         return Err(Failure::permanent("no box is large enough".to_owned()).code("packing.box"));
     }
     let taken = inbox.atomic(&message).commit().await?;
-    println!("order {order}: packed, {}", if taken == Taken::Now { "now" } else { "before" });
-    taken.done()
+    let first = taken == Taken::Now;
+    taken.done()?;
+    println!("order {order}: packed, {}", if first { "now" } else { "before" });
+    Ok(())
 }
 
 fn delivery(order: u64) -> Delivery {
     let event = format!(
-        r#"{{"specversion":"1.0","id":"{order}.0","source":"/orders","type":"order/placed","data":{order}}}"#
+        r#"{{"specversion":"1.0","id":"{order}.0","source":"/orders","type":"order.placed","data":{order}}}"#
     );
     Delivery::new(format!("delivery-{order}"), event).group(format!("order/{order}"))
 }

@@ -16,6 +16,13 @@ async fn pack(inbox: &Inbox, message: Incoming) -> Result<(), Failure> {
     Ok(())
 }
 
+async fn unpack(inbox: &Inbox, message: Incoming) -> Result<(), Failure> {
+    let order: u64 = message.data()?;
+    inbox.atomic(&message).commit().await?.done()?;
+    println!("unpack order {order}");
+    Ok(())
+}
+
 fn delivery(id: u64, kind: &str) -> Delivery {
     let event = format!(r#"{{"specversion":"1.0","id":"{id}","source":"/orders","type":"{kind}","data":7}}"#);
     Delivery::new(id.to_string(), event)
@@ -27,13 +34,9 @@ async fn main() -> Result<(), BoxError> {
     locker::workflow::create_table(&dynamodb, "workflows").await?;
     let workflows = Workflows::new(&dynamodb, "workflows")?;
     let inbox = workflows.inbox("packer")?;
-    let handlers = Handlers::new().on("order.placed", |message| pack(&inbox, message)).on(
-        "order.cancelled",
-        async |message| {
-            println!("unpack order {}", message.data::<u64>()?);
-            Ok(())
-        },
-    );
+    let handlers = Handlers::new()
+        .on("order.placed", |message| pack(&inbox, message))
+        .on("order.cancelled", |message| unpack(&inbox, message));
     let consumer = inbox.consumer();
     for (id, kind) in [(1, "order.placed"), (2, "order.cancelled"), (3, "order.shipped")] {
         let received = consumer.receive(&delivery(id, kind), async |it| handlers.handle(it).await).await?;

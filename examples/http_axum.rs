@@ -34,6 +34,15 @@ async fn order(body: String) -> (StatusCode, String) {
     (StatusCode::CREATED, format!("charged {body}"))
 }
 
+/// Lets the pages of the shop send the key, and read whether the response is a replay.
+fn cors() -> CorsLayer {
+    CorsLayer::new()
+        .allow_origin(HeaderValue::from_static("https://shop.example"))
+        .allow_methods([Method::POST])
+        .allow_headers([IDEMPOTENCY_KEY, header::AUTHORIZATION, header::CONTENT_TYPE])
+        .expose_headers([IDEMPOTENT_REPLAYED, header::RETRY_AFTER])
+}
+
 /// The layer that is added last is the outermost, and sees a request first.
 fn app(locker: Locker) -> Router {
     let customer = |request: &Parts| Some(request.extensions.get::<Customer>()?.0.clone());
@@ -45,7 +54,7 @@ fn app(locker: Locker) -> Router {
         .layer(from_fn(authenticate))
         // Outside of both: a preflight request has no credentials, and the CORS headers of a replay
         // must fit the repeated request.
-        .layer(CorsLayer::new().allow_origin(HeaderValue::from_static("https://shop.example")))
+        .layer(cors())
         // Outermost: it also records requests that the other layers refuse.
         .layer(TraceLayer::new_for_http())
 }
@@ -56,6 +65,18 @@ async fn main() -> Result<(), BoxError> {
     let dynamodb = Embedded::memory()?.client();
     locker::create_table(&dynamodb, "locks").await?;
     let app = app(Locker::new(&dynamodb, "locks")?);
+    let preflight = Request::builder()
+        .method(Method::OPTIONS)
+        .uri("/orders")
+        .header(header::ORIGIN, "https://shop.example")
+        .header(header::ACCESS_CONTROL_REQUEST_METHOD, "POST")
+        .header(header::ACCESS_CONTROL_REQUEST_HEADERS, "authorization,idempotency-key");
+    let response = app.clone().oneshot(preflight.body(Body::empty())?).await?;
+    println!(
+        "preflight: {} {:?}",
+        response.status().as_u16(),
+        response.headers()[header::ACCESS_CONTROL_ALLOW_HEADERS]
+    );
     for (token, body) in [
         ("of a stranger", "EUR 10.00"),
         ("secret-of-alice", "EUR 10.00"),

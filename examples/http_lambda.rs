@@ -22,7 +22,8 @@ async fn charge(request: Request) -> Result<Response<Body>, Error> {
     Ok(Response::builder().status(201).body(format!("charged {amount}").into())?)
 }
 
-/// Stands for the claims that the authoriser of API Gateway has verified.
+/// Stands for the claims that the authoriser of API Gateway has verified. Do not use a header for
+/// this: a client can send the name of another customer.
 fn customer(request: &Parts) -> Option<String> {
     request.headers.get("x-customer")?.to_str().ok().map(str::to_owned)
 }

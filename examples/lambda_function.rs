@@ -32,6 +32,7 @@ async fn main() -> Result<(), Error> {
     let mut once = lambda::once(&locker, |order: &Order| ("order/charge", order.id), charge);
     once = once.same(|order| order.cents);
     if on_lambda {
+        lambda_runtime::tracing::init_default_subscriber();
         locker.connect().await; // so that the first event does not wait for TLS
         return lambda_runtime::run(once).await;
     }

@@ -36,7 +36,7 @@ async fn main() -> Result<(), BoxError> {
 
     // A process table shows whether the work of an owner is running. Here it has ended.
     let console = Console::new().tokens(&locker).running(|_: &Record| Some(false));
-    let Some(part) = console.get("order/charge/7").await?.pop() else { return Ok(()) };
+    let part = console.get("order/charge/7").await?.pop().ok_or("there is no such token")?;
     let ada = Operator::new("ada", "the bank has the charge")?;
     print_answer("close", &console.check(&part, &Act::close()));
     print_answer("resolve", &console.check(&part, &Act::resolve(7.into())));

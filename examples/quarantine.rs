@@ -65,15 +65,23 @@ impl Workflow for Ship {
     }
 }
 
+fn print_step(step: &StepView) {
+    let kind = match step.kind() {
+        StepKind::Atomic => "exactly once",
+        StepKind::Step => "at least once",
+        _ => "at most once",
+    };
+    let state = match step.state() {
+        StepState::Started => "no outcome",
+        state => state.as_str(),
+    };
+    println!("step {} ({kind}): {state}", step.name());
+}
+
 fn print_view(view: &View) {
     let list = view.listed().map_or("in no list", List::as_str);
     println!("{} is {}, {list}: {}", view.name(), view.state().as_str(), view.reason().unwrap_or("-"));
-    for step in view.steps() {
-        let step: &StepView = step;
-        let kind = if step.kind() == StepKind::Once { "at most once" } else { "at least once" };
-        let state = if step.state() == StepState::Started { "no outcome" } else { "done" };
-        println!("step {} ({kind}): {state}", step.name());
-    }
+    view.steps().iter().for_each(print_step);
     for FailedRuns { runs, cause, .. } in view.failed_runs() {
         println!("{runs} failed run(s): {cause}");
     }

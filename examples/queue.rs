@@ -16,10 +16,10 @@ struct Order {
     weight: i32,
 }
 
-/// The warehouse takes one parcel for each key. It rejects heavy parcels before it begins.
+/// The warehouse takes one parcel for each key, and heavy parcels only while its gate is open.
 async fn pack(order: Order, attempt: Attempt) -> Result<(), BoxError> {
     if order.weight > 20 {
-        return Ok(Err("the warehouse is closed").transient()?);
+        return Ok(Err("the gate is closed").transient()?);
     }
     println!("pack order {} under {}", order.id, attempt.idempotency_key());
     Ok(())
@@ -33,6 +33,7 @@ async fn main() -> Result<(), Error> {
         Locker::new(&dynamodb, std::env::var("LOCKER_TABLE").unwrap_or_else(|_| "locks".to_owned()))?;
     let mut each = lambda::once_each(&locker, |order: &Order| ("order/pack", order.id), pack);
     if on_lambda {
+        lambda_runtime::tracing::init_default_subscriber();
         return lambda_runtime::run(each).await;
     }
     let message = |id: &str, body: &str| json!({ "messageId": id, "body": body });

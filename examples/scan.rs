@@ -23,8 +23,11 @@ async fn print_in_progress(locker: &Locker) -> Result<(), BoxError> {
     println!("in progress: {}{at_least}", if exact { "" } else { "at least " });
     let mut from: Option<Cursor> = None;
     loop {
-        let listing: ListBuilder<TokenSummary> = locker.in_progress().limit(50);
-        let Page { items, next, .. } = from.into_iter().fold(listing, ListBuilder::from).fetch().await?;
+        let mut listing: ListBuilder<TokenSummary> = locker.in_progress().limit(50);
+        if let Some(from) = from {
+            listing = listing.from(from);
+        }
+        let Page { items, next, .. } = listing.fetch().await?;
         for TokenSummary { token, locked_by, .. } in items {
             println!("{token} by {}", locked_by.as_deref().unwrap_or("-"));
         }

@@ -37,6 +37,15 @@ fn incompressible(bytes: usize) -> String {
     states.take(bytes).map(|state| char::from(b'0' + (state >> 58) as u8)).collect()
 }
 
+fn print_answer(replay: &Replay) -> Result<(), BoxError> {
+    println!("the stored answer: {}", replay.result::<String>()?);
+    Ok(())
+}
+
+fn print_wait(holder: &Holder) {
+    println!("try again in {:?}", holder.retry_after());
+}
+
 async fn charge(locker: &Locker, customer: &str) -> Result<Answer<u64>, RunError<Failure>> {
     // A part that comes from outside is encoded. If a part is not allowed, the client receives 400.
     let key = Key::new("charge", customer).map_err(|error| RunError::Locker(error.into()))?;
@@ -59,14 +68,8 @@ async fn main() -> Result<(), BoxError> {
     for _ in 0..2 {
         match locker.token(("report", 7)).fingerprint("report of order 7").begin().await? {
             Begun::Acquired(lock) => store(lock, &report).await?,
-            Begun::Completed(replay) => {
-                let replay: Replay = replay;
-                println!("the stored answer: {}", replay.result::<String>()?);
-            }
-            Begun::InProgress(holder) => {
-                let holder: Holder = holder;
-                println!("try again in {:?}", holder.retry_after());
-            }
+            Begun::Completed(replay) => print_answer(&replay)?,
+            Begun::InProgress(holder) => print_wait(&holder),
             other => return Err(format!("{other:?}").into()),
         }
     }

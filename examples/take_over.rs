@@ -15,7 +15,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 async fn ask_the_bank(record: Record) -> Result<Probed, BoxError> {
     println!("probe: {} was locked by {}", record.key().as_str(), record.locked_by());
     Ok(match record.idempotency_key().as_str() {
-        "order/7" => Probed::Safe, // unknown to the bank, which refuses what comes late
+        // Unknown to the bank, which refuses a request that is older than the grace.
+        "order/7" => Probed::Safe,
         _ => Probed::Unsafe,
     })
 }

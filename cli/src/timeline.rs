@@ -8,6 +8,10 @@ use crate::exit::Exit;
 use crate::hint::Hint;
 use crate::output;
 
+/// The note on a timeline that is not complete.
+pub(crate) const INCOMPLETE: &str = "More may belong to it: the lists were not read to their end, or a related record \
+    cannot be read; the log (--verbose) then names the record.";
+
 /// Reads the timeline of a key, in all tables that exist.
 pub(crate) async fn read(connection: &Connection, key: &str) -> Result<Timeline, Exit> {
     Ok(connection.console().await?.timeline(key).await?)
@@ -29,7 +33,7 @@ pub(crate) fn print(timeline: &Timeline, connection: &Connection) {
     output::print(output::table(Some(["AT", "", "WHAT", "OF", "BY AND WHY"]), rows));
     if !timeline.complete {
         output::print("");
-        output::print("More may belong to it: the lists were not read to their end.");
+        output::print(INCOMPLETE);
     }
     if timeline.choices.is_empty() {
         return;

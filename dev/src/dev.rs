@@ -54,7 +54,7 @@ pub(crate) struct Dev {
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(..=86_400))]
     patience: u64,
 
-    /// Begin with empty tables and books: what earlier runs left in the store is deleted.
+    /// Delete the tables, the charges and the queue of earlier runs first.
     #[arg(long)]
     fresh: bool,
 
@@ -142,7 +142,7 @@ async fn serve(connection: &Connection, dev: &Dev) -> Result<Exit, Exit> {
     };
     let charges = store.provider.entries().len();
     let cut = if ended { "" } else { ", and requests were cut off" };
-    Ok(Exit::say(Exit::OK, format!("stopped{cut}; the provider's books have {charges} charges")))
+    Ok(Exit::say(Exit::OK, format!("stopped{cut}; the provider has {charges} charges")))
 }
 
 async fn stopped(mut stopping: watch::Receiver<bool>) {

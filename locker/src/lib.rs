@@ -118,11 +118,12 @@
 //!
 //! # let locker = Locker::new(&dynamodb, "locks")?;
 //! let token = locker.token("transfer/9").take_over_if(Duration::from_secs(60), |record| async move {
-//!     // Ask the provider, under the key that it was given, what it has. If that is unknown, it is not safe.
-//!     let charges = std::collections::HashSet::from(["transfer/8".to_owned()]);
-//!     Ok(if charges.contains(&record.idempotency_key()) { Probed::Unsafe } else { Probed::Safe })
+//!     // Requests to this provider expire after 30 seconds, so the first one can no longer arrive.
+//!     // Without that, "unknown to the provider" would be `Unsafe`.
+//!     Ok(if knows(&record.idempotency_key()).await? { Probed::Unsafe } else { Probed::Safe })
 //! });
 //! # let _ = token;
+//! # async fn knows(key: &str) -> Result<bool, locker::BoxError> { Ok(key == "transfer/8") }
 //!
 //! let overdue = locker.overdue().fetch().await?;
 //! assert!(overdue.is_complete() && overdue.items.is_empty());

@@ -46,6 +46,26 @@ async fn another_body_or_query_under_the_same_key_is_refused() {
     assert_eq!(api.runs(), 1);
 }
 
+/// For a REST API and a load balancer, `lambda_http` gives the parameters in any order.
+#[tokio::test]
+async fn parameters_of_a_query_may_come_in_another_order() {
+    let api = Api::new().await;
+    let query = |query: &str| {
+        let uri = format!("/orders?{query}");
+        Request::post(uri).header("x-user", "alice").header("Idempotency-Key", "k1")
+    };
+    assert!(!api.send(query("a=1&b=2&b=3&c"), "tea").await.is_replay());
+    assert!(api.send(query("c&b=2&a=1&b=3"), "tea").await.is_replay());
+    for other in ["a=1&b=3&b=2&c", "a=1&b=2&b=3", "a=1&b=2&b=3&c="] {
+        assert_eq!(
+            api.send(query(other), "tea").await.problem(),
+            problem(422, "key-reused", false),
+            "{other}"
+        );
+    }
+    assert_eq!(api.runs(), 1);
+}
+
 #[tokio::test]
 async fn after_expiry_the_key_is_new() {
     let api = Api::new().await;

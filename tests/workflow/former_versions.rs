@@ -283,6 +283,51 @@ async fn late_event_leaves_the_receipt_of_a_later_wait_as_it_is() {
     assert_eq!(code.books.entries(), ["undo event:paid", "undo event:paid"]);
 }
 
+/// A driver is suspended at any of its requests, while the workflow continues twice.
+#[tokio::test]
+async fn suspended_driver_does_not_replace_the_receipt_of_a_later_wait() {
+    let mut held = 0;
+    for number in 1.. {
+        let desk = Desk::new().await;
+        let code = Script::new(|flow, _| async move {
+            match flow.key_version() {
+                1 => {}
+                2 | 3 => drop(flow.wait_for(PAID, DAY).on_late(&"refund").await?),
+                _ => {
+                    flow.sleep("nap", 90 * DAY).await?;
+                    return Ok("done".to_owned());
+                }
+            }
+            Err(flow.continue_as_new(&input()))
+        });
+        drop(ran(&desk, &code).await);
+        desk.settle(&code).await;
+        assert_eq!(paid(&desk, "e-1").await, Signalled::Accepted);
+        desk.bench.clock.advance(LATER);
+        let (slow, wire) = desk.machine();
+        wire.nth(number, Fate::HeldBefore);
+        let completer = Completer::new(&slow).register(code.clone());
+        let mut run = tokio::spawn(async move { completer.run().await.map(drop) });
+        while wire.held() == 0 && !run.is_finished() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        if run.is_finished() {
+            break;
+        }
+        held += 1;
+        for _ in 0..3 {
+            desk.bench.clock.advance(2 * DAY);
+            desk.settle(&code).await;
+        }
+        assert_eq!(state(&desk, 4).await, Some(State::Running), "request {number}");
+        wire.let_through();
+        drop((&mut run).await.unwrap());
+        let answer = paid(&desk, "e-2").await;
+        assert!(matches!(answer, Signalled::Late { compensates: true, .. }), "request {number}: {answer:?}");
+    }
+    assert!(held > 6, "{held}");
+}
+
 /// The versions in between are deleted after their retention.
 #[tokio::test]
 async fn late_event_of_a_deleted_version_goes_to_the_latest_one() {

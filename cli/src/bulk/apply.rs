@@ -1,5 +1,6 @@
 //! `locker apply`: applies a plan, or continues it.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -22,6 +23,8 @@ const OLD: TimeDelta = TimeDelta::hours(1);
 const MOST_OF_A_REASON: usize = 1000;
 /// The largest number of unchanged records that standard error names.
 const NAMED: usize = 100;
+/// The largest number of distinct errors that are printed below a bar.
+const ERRORS: usize = 10;
 
 #[derive(Debug, Args)]
 pub(crate) struct Apply {
@@ -110,21 +113,29 @@ pub(super) async fn apply(
     let stop = on_interrupt(again.to_owned())?;
     begin(&plan);
     let (all, mut told, mut left) = (plan.items.len(), 0, Vec::new());
+    let (mut errors, mut has_bar) = (BTreeMap::<String, usize>::new(), false);
     let each = |outcome: &Acted| {
         told += 1;
         left.extend(as_it_is(outcome));
-        progress(told, all, outcome);
+        error_of(outcome).into_iter().for_each(|error| *errors.entry(error).or_default() += 1);
+        has_bar = progress(told, all, outcome);
     };
     let options = ApplyOptions { stop, ..options };
     let Applied { report, results, unwritten } = run(console, path, (&plan, &options), each).await?;
     output::end_line();
+    let errors = most_frequent(errors);
+    if has_bar {
+        lines_of(&errors, &results).iter().for_each(output::say);
+    }
     left.iter().take(NAMED).for_each(output::say);
     if left.len() > NAMED {
         let more = left.len() - NAMED;
         output::say(format_args!("and {more} more: see {}", results.display()));
     }
     if output == Output::Json {
-        output::json(&json!({ "plan": plan.id, "report": report }));
+        let errors: Vec<_> =
+            errors.iter().map(|(error, count)| json!({ "error": error, "count": count })).collect();
+        output::json(&json!({ "plan": plan.id, "report": report, "errors": errors }));
     }
     if let Some(error) = unwritten {
         return Err(error);
@@ -181,11 +192,35 @@ fn as_it_is(outcome: &Acted) -> Option<String> {
     }
 }
 
+/// The error of an act that failed or is unknown.
+fn error_of(outcome: &Acted) -> Option<String> {
+    let error = outcome.error.as_ref()?;
+    matches!(outcome.done, Done::Failed | Done::Unknown).then(|| error.to_string())
+}
+
 /// The name of a record whose act failed or is unknown, and the error.
 fn failure(outcome: &Acted) -> Option<String> {
-    let error = outcome.error.as_ref()?;
-    let is_one = matches!(outcome.done, Done::Failed | Done::Unknown);
-    is_one.then(|| format!("{}: {error}", print::name(&outcome.work)))
+    Some(format!("{}: {}", print::name(&outcome.work), error_of(outcome)?))
+}
+
+/// The distinct errors, each with its count, the most frequent first.
+fn most_frequent(errors: BTreeMap<String, usize>) -> Vec<(String, usize)> {
+    let mut errors: Vec<_> = errors.into_iter().collect();
+    errors.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+    errors
+}
+
+/// A line for each of the most frequent errors.
+fn lines_of(errors: &[(String, usize)], results: &Path) -> Vec<String> {
+    let line = |(error, count): &(String, usize)| match count {
+        1 => format!("1 act: {error}"),
+        count => format!("{count} acts: {error}"),
+    };
+    let mut lines: Vec<_> = errors.iter().take(ERRORS).map(line).collect();
+    if errors.len() > ERRORS {
+        lines.push(format!("and {} more errors: see {}", errors.len() - ERRORS, results.display()));
+    }
+    lines
 }
 
 /// Why the act on a record is not done.
@@ -212,9 +247,25 @@ pub(crate) fn said(report: &ApplyReport) -> String {
     parts.join(", ")
 }
 
-/// Draws a bar on a terminal. Elsewhere, prints each failure.
-fn progress(told: usize, all: usize, outcome: &Acted) {
-    if !output::bar(told, all) {
+/// Draws a bar on a terminal. Elsewhere, prints each failure. Returns whether it drew the bar.
+fn progress(told: usize, all: usize, outcome: &Acted) -> bool {
+    let has_bar = output::bar(told, all);
+    if !has_bar {
         failure(outcome).iter().for_each(output::say);
+    }
+    has_bar
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_counted_and_the_most_frequent_come_first() {
+        let errors = (0..12).map(|number| (format!("error {number:02}"), if number == 7 { 3 } else { 1 }));
+        let lines = lines_of(&most_frequent(errors.collect()), Path::new("plan.results"));
+        assert_eq!(lines.len(), ERRORS + 1);
+        assert_eq!((lines[0].as_str(), lines[1].as_str()), ("3 acts: error 07", "1 act: error 00"));
+        assert_eq!(lines[ERRORS], "and 2 more errors: see plan.results");
     }
 }

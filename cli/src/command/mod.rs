@@ -34,7 +34,8 @@ Examples:
 
 Every verb but `completions`, `man` and `policy` needs a place: --table NAME or --local, or their variables.
 --local without DIR is one store for this user on this machine, whatever the working directory:
-$XDG_DATA_HOME/locker, or ~/.local/share/locker. LOCKER_LOCAL always names a directory.
+$XDG_DATA_HOME/locker, or ~/.local/share/locker, on macOS ~/Library/Application Support/locker.
+LOCKER_LOCAL always names a directory.
 A LOCKER_ variable that nothing reads is refused.
 
 Exit codes:

@@ -2,11 +2,12 @@
 
 use clap::Args;
 use locker::operator::Act;
+use locker::workflow::View;
 use locker::{Intervened, Work};
 
 use super::act::{Acting, Change, Step};
 use crate::exit::Exit;
-use crate::options;
+use crate::{options, output};
 
 /// The start of the revision of a workflow that does not exist. The digest of its key follows.
 const ABSENT: &str = "absent-";
@@ -182,9 +183,8 @@ impl Cancel {
         let which = &self.change.which;
         let operator = self.change.act.operator()?;
         let said = which.said();
-        if which.find(acting.workflows).await?.is_some() {
-            let started = format!("{said} has already started; cancel it without --not-started");
-            return Err(Exit::say(Exit::CHANGED, started));
+        if let Some(view) = which.find(acting.workflows).await? {
+            return Err(Exit::say(Exit::CHANGED, not_blocked(&view, &said)));
         }
         let (act, one) = (Act::cancel().not_started(), acting.one(&self.change, &said, &operator)?);
         let stored = Work::Workflow(which.stored()?);
@@ -205,4 +205,15 @@ impl Cancel {
             )),
         }
     }
+}
+
+/// The reason why a workflow with a record is not blocked.
+fn not_blocked(view: &View, said: &str) -> String {
+    if !view.state().is_final() {
+        return format!("{said} has already started; cancel it without --not-started");
+    }
+    let state = view.state().as_str();
+    let since = view.ended().map(|at| format!(" since {}", output::time(at))).unwrap_or_default();
+    let act = view.intervention().map(|act| format!("; the last act on it is by {}: {}", act.by, act.reason));
+    format!("{said} is {state}{since}{}; nothing was written", act.unwrap_or_default())
 }

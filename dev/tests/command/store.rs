@@ -44,7 +44,7 @@ async fn a_request_on_its_way_is_answered_before_it_stops() {
     assert_eq!(answered.status().as_u16(), 504);
     until(|| {
         std::fs::read_to_string(place.path("log"))
-            .is_ok_and(|log| log.contains("stopped; the provider's books have 1 charge"))
+            .is_ok_and(|log| log.contains("stopped; the provider has 1 charge"))
     });
     dev.stop_of_its_own();
 }

@@ -11,6 +11,5 @@ async fn main() -> Result<(), Error> {
     let deployment = Deployment::read().await?;
     let workflows = deployment.workflows()?;
     let relay = deployment.relay(&workflows)?;
-    workflows.connect().await;
     telemetry.serve(async |event| lambda::relay(&relay, event).await).await
 }

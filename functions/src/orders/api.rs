@@ -45,17 +45,21 @@ pub fn caller(request: &Parts) -> Option<String> {
     };
     let authorizer = context.authorizer.as_ref()?;
     let subject = authorizer.jwt.as_ref().and_then(|jwt| jwt.claims.get("sub").cloned());
-    subject.or_else(|| authorizer.iam.as_ref()?.user_arn.as_deref().map(without_session))
+    subject.or_else(|| authorizer.iam.as_ref()?.user_arn.as_deref().and_then(without_session))
 }
 
 /// Removes the session from the ARN of an assumed role: another task of the same service has
 /// another session, and its retry must find the order of the first task. A session of IAM Identity
-/// Center is a person, so it stays.
-fn without_session(arn: &str) -> String {
+/// Center is a person, so it stays. `None`: all users of a Cognito identity pool have one session
+/// name, so the ARN does not show who calls.
+fn without_session(arn: &str) -> Option<String> {
     let (before, role) = arn.split_once(":assumed-role/").unwrap_or((arn, ""));
     match role.rsplit_once('/') {
-        Some((role, _)) if !role.starts_with("AWSReservedSSO_") => format!("{before}:assumed-role/{role}"),
-        _ => arn.to_owned(),
+        Some((_, "CognitoIdentityCredentials")) => None,
+        Some((role, _)) if !role.starts_with("AWSReservedSSO_") => {
+            Some(format!("{before}:assumed-role/{role}"))
+        }
+        _ => Some(arn.to_owned()),
     }
 }
 
@@ -104,7 +108,7 @@ async fn read(
     match shop.read(&customer, &id).await {
         Ok(OrderState::Created(order)) => Json(order).into_response(),
         Ok(OrderState::Absent) => {
-            problem(StatusCode::NOT_FOUND, "no-order", "The order does not exist", false)
+            problem(StatusCode::NOT_FOUND, "no-order", "POST /orders created no such order", false)
         }
         Ok(OrderState::Declined) => declined(),
         Ok(OrderState::InProgress { due }) => {

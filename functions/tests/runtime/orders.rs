@@ -312,5 +312,10 @@ async fn sessions_of_one_role_are_one_caller() {
         let created = send(&function, &session.replace('/', "-"), event).await;
         assert_eq!(created, (201, json!({ "orderId": "7", "charge": charge }), replayed), "{session}");
     }
+    // The session of each user of a Cognito identity pool.
+    let mut event = event("POST", "/orders", None, Some("k1"), &order("7"));
+    let identity = "arn:aws:sts::123456789012:assumed-role/users/CognitoIdentityCredentials";
+    event["requestContext"]["authorizer"] = json!({ "iam": { "userArn": identity } });
+    assert_eq!(send(&function, "cognito", event).await.0, 401);
     assert_eq!(stack.charges(), 3);
 }

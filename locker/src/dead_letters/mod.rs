@@ -1,4 +1,9 @@
-//! Messages that need an operator: the list, the acts on it, and code that decides.
+//! Messages that could not be sent or processed: the list, the acts on it, and code that decides.
+//!
+//! A dead message stays in the table, and later messages of its subject wait, until it is redriven
+//! or archived. [`DeadLetters`] lets your code decide on a schedule. An operator decides about the
+//! others, with [`redrive`](crate::workflow::Workflows::redrive) and
+//! [`archive`](crate::workflow::Workflows::archive).
 
 mod acts;
 mod decide;

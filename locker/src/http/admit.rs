@@ -162,12 +162,22 @@ impl IdempotencyLayer {
             return token.fingerprint_bytes(same(parts, body));
         }
         // Two requests are the same if their queries and their bodies are equal.
-        let query = parts.uri.query().unwrap_or_default();
+        let query = in_order(parts.uri.query().unwrap_or_default());
         let json = str::from_utf8(body).ok().filter(|_| settings.canonical_json);
         let canonical = json.and_then(canonical);
         let body = canonical.as_deref().map_or(body, str::as_bytes);
         token.fingerprint_bytes([query.as_bytes(), b"\n", body].concat())
     }
+}
+
+/// The parameters of a query, ordered by name. Parameters with one name keep their order.
+///
+/// For a REST API and a load balancer, `lambda_http` builds the query from a map. So a repeated
+/// request may have its parameters in another order.
+fn in_order(query: &str) -> String {
+    let mut pairs: Vec<&str> = query.split('&').collect();
+    pairs.sort_by_key(|pair| pair.split('=').next());
+    pairs.join("&")
 }
 
 pub(super) fn reported(problem: &Problem) -> Response<Body> {

@@ -99,6 +99,10 @@ fn in_header(parts: &Parts, name: &HeaderName) -> Result<Option<String>, String>
     }
     let text =
         value.to_str().map_err(|_| format!("the header {name} has a character outside printable ASCII"))?;
+    // API Gateway joins the values of a header that was sent twice.
+    if text.contains(',') {
+        return Err(format!("the header {name} has a comma, as if it was sent twice; send one value"));
+    }
     Ok(Some(text.trim_matches([' ', '\t']).to_owned()))
 }
 
@@ -157,7 +161,7 @@ mod tests {
         let source = KeySource::header(HeaderName::from_static("x-github-delivery"));
         assert_eq!(read(&source, &[" \"7f3c\" "], ""), Ok(Some("\"7f3c\"".to_owned())));
         assert_eq!(read(&source, &[], ""), Ok(None));
-        for odd in [&["a", "b"][..], &[""], &["caf\u{e9}"], &["k".repeat(256).as_str()]] {
+        for odd in [&["a", "b"][..], &["a,b"], &[""], &["caf\u{e9}"], &["k".repeat(256).as_str()]] {
             assert!(matches!(read(&source, odd, ""), Err(Problem::KeyInvalid(_))), "{odd:?}");
         }
     }

@@ -109,7 +109,8 @@ impl IdempotencyLayer {
     }
 
     /// Identify a request by the bytes that the closure returns for its head and its body. The same
-    /// key with other bytes is a mismatch. Default: the query and the body, byte by byte.
+    /// key with other bytes is a mismatch. Default: the parameters of the query, in any order, and
+    /// the body, byte by byte.
     ///
     /// Leave out parts that differ between retries of one request, such as the boundary of a
     /// multipart form or the time of sending. If you change the closure, a request from before the

@@ -1,4 +1,4 @@
-//! A tower layer that makes the requests of an HTTP service once-only, by their idempotency keys.
+//! A tower layer that runs the handler of an HTTP service once for each idempotency key.
 //!
 //! The layer works with handlers of `lambda_http`, with routers of axum (feature `axum`) and with
 //! any tower service over `http` 1. It builds a new body of the request for the handler. So the
@@ -74,6 +74,8 @@
 //! [`Resumable`] for a handler that is safe to repeat. A time limit *inside* the layer answers for
 //! a handler that it dropped. It must answer 408 or 504: both leave the token in doubt. A time
 //! limit *outside* the layer does not stop the work, and neither does a caller that disconnects.
+//! On AWS Lambda use no limit outside: after the answer, Lambda freezes the work. Insert a
+//! [`Deadline`], and give the client of the provider a shorter timeout.
 //! The work owns a token, and the caller is expected to retry with the same key. The chapter "HTTP
 //! idempotency" of the guide describes the order of layers.
 //!

@@ -1,4 +1,4 @@
-//! Messages from others, each taken once.
+//! An inbox that processes each message from others once.
 //!
 //! Queues deliver at least once, and in any order. An [`Inbox`] remembers what one consumer has
 //! taken:

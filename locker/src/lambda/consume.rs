@@ -16,6 +16,7 @@ use crate::session::due_work::RunReport;
 /// The result of an event.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
+#[must_use = "return it to Lambda: otherwise messages that failed are deleted from the queue"]
 #[non_exhaustive]
 pub enum Consumed {
     /// For an event of a queue: the messages that it delivers again.

@@ -25,6 +25,7 @@ pub struct Deliveries {
 
 /// The messages that the queue delivers again, as Lambda expects them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[must_use = "return it to Lambda: otherwise messages that failed are deleted from the queue"]
 pub struct Undelivered {
     #[serde(rename = "batchItemFailures")]
     failures: Vec<Item>,

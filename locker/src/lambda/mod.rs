@@ -10,7 +10,7 @@
 //!
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), Error> {
-//!     // Without a subscriber, nothing says what it found.
+//!     // Without a subscriber, nobody sees what the scanner found.
 //!     lambda_runtime::tracing::init_default_subscriber();
 //!     let table = std::env::var("LOCKER_TABLE").map_err(|error| format!("LOCKER_TABLE: {error}"))?;
 //!     let locker = Locker::new(&locker::client::lambda()?, table)?;

@@ -1,4 +1,4 @@
-//! The operator's console: one report, one list, one timeline per key, one way to act.
+//! The operator's console: finds the records that need a decision, and acts on them.
 //!
 //! A [`Console`] covers the tables that it is given. Its verbs are
 //! [`status`](Console::status), [`list`](Console::list), [`timeline`](Console::timeline),

@@ -74,6 +74,8 @@ pub(crate) enum Guard<'a> {
     Newer(u64),
     /// The stored item has this number.
     Follows(u64),
+    /// There is no item, or an item of this version of a workflow or of an earlier one.
+    NotOfLater(u32),
     /// No condition: the item's key is unique to this write.
     None,
 }
@@ -98,6 +100,10 @@ const NEWER: &str = "attribute_not_exists(#workflow) OR #number < :number";
 /// Message 5 comes before message 4. Without this, it would be taken, and message 4 would then
 /// count as superseded and be lost.
 const FOLLOWS: &str = "#number = :previous";
+
+/// A driver is suspended before it writes the receipt of its version, and meanwhile the next
+/// version writes its own. Without this, a late event would be of the earlier version.
+const NOT_OF_LATER: &str = "attribute_not_exists(#workflow) OR #keyVersion <= :version";
 
 /// A filter: a token that has ended. Items of another kind have no due time.
 #[cfg(feature = "operator")]
@@ -373,6 +379,9 @@ impl Request {
             Guard::Forgotten(now) => (Some(FORGOTTEN.to_owned()), vec![(":now", number(now.timestamp()))]),
             Guard::Newer(newer) => (Some(NEWER.to_owned()), vec![(":number", number(newer))]),
             Guard::Follows(previous) => (Some(FOLLOWS.to_owned()), vec![(":previous", number(previous))]),
+            Guard::NotOfLater(version) => {
+                (Some(NOT_OF_LATER.to_owned()), vec![(":version", number(version))])
+            }
             Guard::None => (None, vec![]),
         };
         Self::new(change, condition, values)

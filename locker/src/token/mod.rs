@@ -1,4 +1,4 @@
-//! Tokens: `core` decides, `store` reads and writes.
+//! Tokens: acquires, completes, lists and settles them. `core` decides, `store` reads and writes.
 
 mod answer;
 mod attempt;

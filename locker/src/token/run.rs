@@ -179,7 +179,9 @@ impl BeginBuilder {
     ///
     /// # Cancel safety
     ///
-    /// If dropped while the work runs, the token stays in progress, as after a crash.
+    /// If dropped while the work runs, the token stays in progress, as after a crash. If dropped
+    /// while the answer is stored, the work is done: call `run` with the same key again, which
+    /// returns the stored answer or reports the token as in progress.
     ///
     /// # Cost
     ///

@@ -121,6 +121,8 @@ impl Flow {
     /// # }
     /// ```
     ///
+    /// **`None` means that the event did not come in time.** Handle it: the code continues.
+    ///
     /// # Errors
     ///
     /// [`Stop`] until the event has come or the time has passed; pass it on.

@@ -36,8 +36,13 @@ impl Workflows {
     /// use locker::workflow::Reported;
     ///
     /// let reported = workflows.report(("order", order), "charge").completed(&"charge-17").await?;
-    /// // Otherwise the provider sends the event again.
-    /// Ok(!matches!(reported, Reported::Busy(_) | Reported::Unknown))
+    /// Ok(match reported {
+    ///     // Let the provider send the event again.
+    ///     Reported::Busy(_) | Reported::Unknown => false,
+    ///     // Nothing was written. Keep the event for an operator, such as in a dead-letter queue.
+    ///     Reported::Contradicts | Reported::NotAnEffect => false,
+    ///     _ => true,
+    /// })
     /// # }
     /// ```
     pub fn report(&self, key: impl IntoKey, step: impl Into<String>) -> ReportBuilder {

@@ -204,8 +204,9 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         self
     }
 
-    /// Sets the time after which no more requests are sent to DynamoDB, such as shortly before the
-    /// end of a Lambda invocation.
+    /// Sets the time after which no more requests are sent to DynamoDB, such as a second before the
+    /// end of a Lambda invocation. Only the outcome of work that has run is still written after
+    /// this time, in one try of at most 250 milliseconds.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
         self

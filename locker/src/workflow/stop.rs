@@ -19,9 +19,10 @@ use crate::workflow::flow::is_in_step;
 
 /// The reason why a run of a workflow cannot continue. Pass it on with `?`.
 ///
-/// A stop holds the workflow, whether or not the code passes it on: the workflow ends only after
-/// the step was called again and returned an outcome. To handle the failure of a step, ask for its
-/// [`outcome`](super::Once::outcome) instead.
+/// If the code ignores a stop, the workflow still does not end until the step was called again and
+/// returned an outcome. **A permanent failure, a refusal and a cancelled step are outcomes:** if
+/// the code ignores them, it continues, and the workflow may complete. To handle the failure of a
+/// step, ask for its [`outcome`](super::Once::outcome) instead.
 ///
 /// | the stop comes from | the workflow |
 /// |---|---|

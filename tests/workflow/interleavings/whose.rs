@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use locker::workflow::{
-    Compensated, Compensation, Completer, Flow, Outcome, RetryPolicy, State, StepState, Stop, Workflow,
+    Compensated, Compensation, Completer, Flow, Outcome, Reported, RetryPolicy, State, StepState, Stop,
+    Workflow,
 };
 use locker::{Failure, Intervened, Retention};
 use locker_tests::{DAY, Fate, ada};
@@ -78,6 +79,79 @@ async fn charge_of_another_workflow_is_not_refunded() {
     assert_eq!(desk.view("a").await.state(), State::Cancelled);
 }
 
+/// The code of a script as another type of workflow, which other completers drive.
+#[derive(Clone)]
+struct Second(Script);
+
+impl Workflow for Second {
+    const NAME: &'static str = "second";
+    type Input = String;
+    type Output = String;
+
+    async fn run(&self, flow: &Flow, input: String) -> Result<String, Stop> {
+        self.0.run(flow, input).await
+    }
+
+    async fn compensate(&self, flow: &Flow, compensation: Compensation) -> Result<Compensated, Failure> {
+        self.0.compensate(flow, compensation).await
+    }
+}
+
+/// Workflow `a` charges and dies. Workflow `b` takes the charge over, is suspended at any of its
+/// requests, and is cancelled meanwhile.
+#[tokio::test]
+async fn charge_is_refunded_once_whichever_request_of_a_takeover_arrives_late() {
+    let charges_once = || {
+        Script::new(|flow, script| async move {
+            let charge = flow.once("charge").key("card/1").recognised_for(DAY).compensate(&"refund");
+            charge
+                .run(|_| async {
+                    if script.call() == 0 {
+                        script.books.enter("charged");
+                        return forever().await;
+                    }
+                    // The provider recognises the key.
+                    Ok("paid".to_owned())
+                })
+                .await
+        })
+    };
+    let mut held = 0;
+    for number in 1.. {
+        let (desk, script) = (Desk::new().await, charges_once());
+        a_dies(&desk, &script).await;
+        let (workflows, wire) = desk.machine();
+        wire.nth(number, Fate::HeldBefore);
+        let mut b = tokio::spawn({
+            let code = Second(script.clone());
+            async move { workflows.start(&code, "b", &input()).run().await.map(drop) }
+        });
+        while wire.held() == 0 && !b.is_finished() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        if b.is_finished() {
+            break;
+        }
+        held += 1;
+        drop(desk.machine().0.cancel("b", 1, &ada()).await.unwrap());
+        desk.settle(&Second(script.clone())).await;
+        wire.let_through();
+        drop((&mut b).await.unwrap());
+        desk.settle(&Second(script.clone())).await;
+        drop(desk.machine().0.cancel("a", 1, &ada()).await.unwrap());
+        desk.settle(&script).await;
+        let stands = desk.view("b").await.state() == State::Completed;
+        let refunds = usize::from(!stands);
+        assert_eq!(
+            script.books.count("undo charge"),
+            refunds,
+            "request {number}: {:?}",
+            script.books.entries()
+        );
+    }
+    assert!(held > 4, "{held}");
+}
+
 /// Like the script, with a compensation that waits.
 #[derive(Clone)]
 struct Waits {
@@ -130,6 +204,11 @@ async fn a_compensation_marks_only_what_it_compensated() {
     compensates.await.unwrap();
     assert_eq!(desk.view("b").await.steps()[0].state(), StepState::Completed);
     assert_eq!(code.script.books.entries(), ["charged", "undo charge"], "of the call that hung");
+    // The provider reports the first charge, with the name of the workflow that charged again.
+    let report = desk.machine().0.report("b", "charge").step_version(1);
+    assert_eq!(report.completed(&"paid").await.unwrap(), Reported::Known);
+    desk.settle(&code).await;
+    assert_eq!(code.script.books.count("undo charge"), 1, "it is refunded");
 }
 
 /// One key under two step names.
@@ -182,6 +261,31 @@ async fn a_step_with_a_key_that_was_renamed_on_the_way_is_compensated_once() {
     assert_eq!(desk.view("s/1").await.state(), State::Failed);
     let entries = script.books.entries();
     assert_eq!((entries.len(), entries[0].as_str()), (2, "charged"), "{entries:?}");
+}
+
+/// An operator closes a workflow with two names for a charge in doubt.
+#[tokio::test]
+async fn workflow_with_two_names_for_a_charge_in_doubt_can_be_closed() {
+    let desk = Desk::new().await;
+    let script = Script::new(|flow, script| async move {
+        let name = if script.call() == 0 { "pay" } else { "charge" };
+        flow.once(name).key("card/1").compensate(&"refund").run(async |_| forever().await).await
+    });
+    let dies = tokio::spawn({
+        let (workflows, script) = (desk.machine().0, script.clone());
+        async move { workflows.start(&script, "a", &input()).run().await.map(drop) }
+    });
+    while desk.machine().0.get("a", 1).await.unwrap().is_none_or(|seen| seen.steps().is_empty()) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    dies.abort();
+    desk.settle(&script).await;
+    let seen = desk.view("a").await;
+    let states: Vec<_> = seen.steps().iter().map(|step| (step.name(), step.state())).collect();
+    assert_eq!(states.len(), 2, "{states:?}");
+    assert_eq!(desk.machine().0.close(&seen, &ada()).await.unwrap(), Intervened::Done);
+    assert_eq!(desk.view("a").await.steps()[0].state(), StepState::Cancelled);
 }
 
 /// Charges a shared card, with a refund only in workflow `a`.

@@ -12,7 +12,7 @@ use super::{ABSENT, Asked, needed, token};
 use crate::console::server::Desk;
 use crate::exit::Exit;
 use crate::output;
-use crate::timeline::{because, subject};
+use crate::timeline::{INCOMPLETE, because, subject};
 
 /// The record that an address names.
 pub(super) fn work_of(asked: &Asked) -> Result<Work, Exit> {
@@ -71,7 +71,7 @@ pub(super) fn related(timeline: &Timeline, own: &Work) -> Markup {
                 }
             }
         }
-        @if !timeline.complete { p { "More may belong to it: the lists were not read to their end." } }
+        @if !timeline.complete { p { (INCOMPLETE) } }
     }
 }
 

@@ -1,4 +1,4 @@
-//! A message whose attempts end without an outcome is not tried for ever.
+//! Limits the attempts of a message whose attempts end without an outcome.
 
 use super::letter::Letter;
 

@@ -60,8 +60,9 @@ impl Console {
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`], [`Error::Unavailable`], and [`Error::Record`] if a stored item cannot be
-    /// read. After the [deadline](Console::deadline) no list is read: the timeline is not complete,
+    /// [`Error::Denied`], [`Error::Unavailable`], and [`Error::Record`] if the stored item of the key
+    /// cannot be read. If only related work cannot be read, the timeline is not complete, and the log
+    /// contains the key of that work. After the [deadline](Console::deadline) no list is read: the timeline is not complete,
     /// or [`Error::Expired`] if no list was read before.
     ///
     /// # Cost
@@ -92,7 +93,7 @@ impl Console {
     pub async fn timeline(&self, key: &str) -> Result<Timeline, Error> {
         let mut draft = Draft { complete: true, ..Draft::default() };
         let mut asked = VecDeque::from([Work::Token(key.to_owned()), Work::Workflow(key.to_owned())]);
-        self.visit(&mut asked, &mut draft).await?;
+        self.visit(key, &mut asked, &mut draft).await?;
         let now = self.session().map(crate::session::Session::now);
         let (false, Some(now)) = (draft.parts.is_empty(), now) else {
             let complete = draft.complete;
@@ -100,7 +101,7 @@ impl Console {
         };
         let expired = self.read_lists(now, &mut draft).await?;
         while draft.asks_for_more(&mut asked) {
-            self.visit(&mut asked, &mut draft).await?;
+            self.visit(key, &mut asked, &mut draft).await?;
         }
         if !draft.complete && !expired {
             self.own_acts(&mut draft).await?;
@@ -109,7 +110,7 @@ impl Console {
     }
 
     /// Reads the requested work, and the work that it was begun inside.
-    async fn visit(&self, asked: &mut VecDeque<Work>, draft: &mut Draft) -> Result<(), Error> {
+    async fn visit(&self, key: &str, asked: &mut VecDeque<Work>, draft: &mut Draft) -> Result<(), Error> {
         while let Some(work) = asked.pop_front() {
             if draft.seen.contains(&work) {
                 continue;
@@ -119,11 +120,28 @@ impl Console {
                 draft.complete = false;
                 continue;
             }
-            let Some(part) = self.whole_part(&work).await? else { continue };
+            let part = match self.whole_part(&work).await {
+                // An operator needs the timeline most if a record is damaged.
+                Err(error @ (Error::Record { .. } | Error::Answer(_))) if work.key() != key => {
+                    self.log_unread(&work, &error);
+                    draft.complete = false;
+                    continue;
+                }
+                read => read?,
+            };
+            let Some(part) = part else { continue };
             asked.extend(part.within().cloned());
             draft.parts.push(part);
         }
         Ok(())
+    }
+
+    fn log_unread(&self, work: &Work, error: &Error) {
+        let key = self.session().map(|session| session.shown(work.key())).unwrap_or_default();
+        match work {
+            Work::Token(_) => tracing::error!(lock.token = key, %error, "related work cannot be read"),
+            _ => tracing::error!(workflow.key = key, %error, "related work cannot be read"),
+        }
     }
 
     /// Reads the acts and the lists in search of work that was begun inside other work.

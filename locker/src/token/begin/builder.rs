@@ -162,7 +162,8 @@ impl BeginBuilder {
     /// Set how long the provider recognises
     /// [`Attempt::idempotency_key`](crate::Attempt::idempotency_key), such as 24 hours, counted
     /// from the attempt that first had it. The token is not taken over where the work might end
-    /// after that, since the provider would take the key for a new one.
+    /// after that, since the provider would take the key for a new one. Has no effect without
+    /// [`take_over_after`](Self::take_over_after) or [`take_over_if`](Self::take_over_if).
     pub const fn recognised_for(mut self, recognised: Duration) -> Self {
         self.recognised_for = Some(recognised);
         self
@@ -176,8 +177,9 @@ impl BeginBuilder {
         self
     }
 
-    /// Stop trying at this time, such as the deadline of a Lambda invocation (`Context::deadline`),
-    /// and acquire no token after it.
+    /// Stop trying at this time, such as a second before the deadline of a Lambda invocation
+    /// (`Context::deadline`), and acquire no token after it. Only the outcome of work that has run
+    /// is still written after this time, in one try of at most 250 milliseconds.
     ///
     /// The deadline bounds requests and waiting, not the work. Without
     /// [`expect_within`](Self::expect_within), the expected completion is the deadline plus the

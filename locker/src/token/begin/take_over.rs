@@ -13,7 +13,9 @@ use crate::error::BoxError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Probed {
-    /// It did not happen and will not: running it again is safe.
+    /// It did not happen and will not: running it again is safe. A request that is unknown to the
+    /// provider may still arrive, so this also needs a proof that it cannot, such as an expiry that
+    /// is over. Do not make the provider refuse the key: the takeover sends it again.
     Safe,
     /// It happened, it may yet happen, or that is unknown: do not run it again.
     Unsafe,

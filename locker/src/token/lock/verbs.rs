@@ -137,10 +137,10 @@ impl Lock {
     /// caller does the work unless it chose to take over; a takeover counts from the due time that
     /// the token had before. The cause is cut at 200 bytes; keep secrets out of it.
     ///
-    /// Never fails: the write is tried once, within the deadline. Without it the token is listed
-    /// once it is due, and the log has the cause either way. That of an
-    /// [unlisted](crate::BeginBuilder::unlisted) token is tried until the deadline; without it, the
-    /// token is as after a crash.
+    /// Never fails: the write is tried once. If it fails, the token is listed once it is due. The
+    /// log contains the cause in each case. The write of an
+    /// [unlisted](crate::BeginBuilder::unlisted) token is tried until the deadline; if it fails,
+    /// the token is as after a crash.
     ///
     /// # Cancel safety
     ///
@@ -185,7 +185,7 @@ impl Lock {
         let before = held.predecessor.as_deref();
         let promised = before.map_or(held.promised, Record::promised_completion);
         // The attempt before is in doubt.
-        let first = before.and_then(Record::cause).unwrap_or("the attempt before ended without a word");
+        let first = before.and_then(Record::cause).unwrap_or("the attempt before ended without an outcome");
         let cause = cause::shortened(&format!("{first}; the attempt that took over did nothing: {cause}"));
         self.session.doubt(&held, promised, cause, None).await
     }

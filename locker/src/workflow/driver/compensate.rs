@@ -152,7 +152,15 @@ impl Flow {
         // A late outcome, an operator or another workflow may change the record between any two
         // writes. Each write is conditional on the revision that was read. If a write is refused,
         // the next round decides again from the stored record.
+        let mut is_done = false;
         for _ in 0..ROUNDS {
+            if is_done && step.record.key_version > version {
+                let event = StepEvent::Compensated { seen: step.record.revision.clone(), version };
+                if !self.mark(&mut step, &event).await? || step.record.settled.contains(version) {
+                    return Ok(());
+                }
+                continue;
+            }
             let begun = self.recorded(&first).is_some();
             let (now, skew) = (self.time(), self.context().skew());
             let owed = compensation::owed(&step, &self.run_id(), version, begun, now, skew);
@@ -181,7 +189,8 @@ impl Flow {
             }
             // If the outcome of a cancelled step has arrived in between, this write is refused. The
             // next round finds the compensation recorded, and marks the step without another call.
-            let event = StepEvent::Compensated { seen: step.record.revision.clone() };
+            is_done = true;
+            let event = StepEvent::Compensated { seen: step.record.revision.clone(), version };
             if !self.mark(&mut step, &event).await? || step.record.state == StepState::Compensated {
                 return Ok(());
             }

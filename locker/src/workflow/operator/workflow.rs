@@ -1,6 +1,8 @@
 //! Operator actions on a workflow: writes with a reason, conditional on the state that the operator
 //! read.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 
 use super::event::{NewEvent, is_event};
@@ -416,10 +418,13 @@ impl Workflows {
             return None;
         }
         let run = seen.header.run_id();
+        // A workflow may have several names for one record, and a transaction writes it once.
+        let mut records = HashSet::new();
         let in_doubt = seen.steps.iter().filter(|step| {
             let record = &step.placed.record;
             let is_effect = matches!(record.kind, StepKind::Once | StepKind::Compensation);
-            is_effect && record.state == StepState::Started && step.placed.is_of(&run)
+            let is_in_doubt = is_effect && record.state == StepState::Started && step.placed.is_of(&run);
+            is_in_doubt && records.insert(&record.id)
         });
         // In one transaction, so that no step of a workflow that another operator has made due is
         // cancelled.

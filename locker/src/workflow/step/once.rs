@@ -123,7 +123,8 @@ impl<'a> Once<'a> {
 
     /// Sets how long the provider recognises an idempotency key (Stripe: 24 hours).
     ///
-    /// Until shortly before the end of this time, a step in doubt is sent again with the same key.
+    /// A step in doubt is sent again with the same key until `expect_within` and the clock skew
+    /// before the end of this time. So a time that is not longer than both together has no effect.
     /// If the provider then refuses the request permanently, this proves nothing about the first
     /// attempt, so the probe or an operator decides.
     ///

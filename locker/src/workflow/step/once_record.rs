@@ -331,11 +331,50 @@ impl Once<'_> {
         let (seen, new) = (record.revision.clone(), Box::new(start.new.clone()));
         let due = time::after(context.now(), self.expected.time);
         let event = StepEvent::TakeOver { seen, new, due };
+        if start.pointer.is_some() {
+            return self.take_over_shared(&record, start, &event, doubt).await;
+        }
         let change = self.change(Some(record), |stored| on(stored, &event, context.stamp()));
         match self.announced(start, change).await? {
             Changed::Done(record) => Ok(Some(self.held(record, doubt).await?)),
             Changed::Refused { .. } => Ok(None),
             Changed::Gone => Err(self.deleted()),
+        }
+    }
+
+    /// Takes over a step with its own key, and checks in the same transaction that this driver owns
+    /// the workflow.
+    ///
+    /// The takeover makes this workflow compensate the step. If this workflow has ended, no
+    /// workflow would do so. Other workflows do not change the record of a step in doubt that they
+    /// do not compensate, so the revision of the record shows nothing about this workflow.
+    async fn take_over_shared(
+        &self,
+        seen: &StepRecord,
+        start: &Starting,
+        event: &StepEvent,
+        doubt: bool,
+    ) -> Result<Option<Settled>, StopKind> {
+        let flow = self.flow;
+        let (context, store) = (flow.context(), flow.context().store());
+        let Ok(next) = seen.on(event, context.stamp()) else { return Ok(None) };
+        let (workflow, attempt) = (flow.workflow().to_owned(), flow.attempt().to_owned());
+        let actions = [store.over(Some(seen), &next), Action::DrivenBy { workflow, attempt }];
+        let token = context.new_id();
+        let write = async {
+            let written = Box::pin(store.transact("start the step", &actions, &token, flow.until())).await?;
+            Ok(match written {
+                Written::Done => Changed::Done(next),
+                Written::Refused { found, .. } if found.iter().any(|(place, _)| *place == 1) => {
+                    Changed::Refused { why: StepRefusal::Lost, stored: None }
+                }
+                Written::Refused { .. } => Changed::Refused { why: StepRefusal::Changed, stored: None },
+            })
+        };
+        match self.announced(start, write).await? {
+            Changed::Done(record) => Ok(Some(Settled::Run(Box::new(record), doubt))),
+            Changed::Refused { why: StepRefusal::Lost, .. } => Err(StopKind::Lost),
+            Changed::Refused { .. } | Changed::Gone => Ok(None),
         }
     }
 

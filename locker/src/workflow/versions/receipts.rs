@@ -44,7 +44,9 @@ impl Flow {
                     continue;
                 }
                 let item = || event_receipt_item(&first.workflow, &place, receipt);
-                Box::pin(store.put_item(VERB, &item, None, Guard::None, until)).await?;
+                // A refusal: a later version has a receipt, so a later driver has written this one.
+                let guard = Guard::NotOfLater(receipt.version);
+                Box::pin(store.put_item(VERB, &item, None, guard, until)).await?;
                 written.insert(place);
             }
         }

@@ -449,7 +449,8 @@ impl World {
             return self.begin_compensation(attempt, step, rest, StepState::Late);
         }
         let version = step.record.key_version;
-        let event = StepEvent::Compensated { seen: step.record.revision.clone() };
+        let event =
+            StepEvent::Compensated { seen: step.record.revision.clone(), version: step.record.key_version };
         self.change(&mut step, &event)?;
         if step.record.state == StepState::Compensated {
             return Ok(self.back(attempt, rest));

@@ -177,7 +177,8 @@ pub(super) fn record_in(state: State) -> Option<StepRecord> {
         State::Late => super::report_page::late(cancelled()),
         State::Compensated => {
             let completed = ended(End::Completed(result("paid")));
-            let event = StepEvent::Compensated { seen: completed.revision.clone() };
+            let event =
+                StepEvent::Compensated { seen: completed.revision.clone(), version: completed.key_version };
             completed.on(&event, stamp(at(90), "undone")).expect("it completed")
         }
         State::Withdrawn => held(HolderAct::Withdraw { doubt: false }),
@@ -265,7 +266,7 @@ fn event_on(event: Event, stored: &StepRecord, now: DateTime<Utc>) -> StepEvent 
         }
         Event::Cancel => StepEvent::Cancel { seen, anyway: false },
         Event::Disown => StepEvent::Disowned { seen },
-        Event::Compensated => StepEvent::Compensated { seen },
+        Event::Compensated => StepEvent::Compensated { seen, version: 1 },
         Event::Free => operator(OperatorStep::Free { new_key: false }),
         Event::FreeNext => operator(OperatorStep::Free { new_key: true }),
         Event::Resolve => operator(OperatorStep::Resolve(result("by hand"))),

@@ -57,11 +57,27 @@ fn step_that_was_written_since_is_left_alone() {
     for event in [
         StepEvent::TakeOver { seen: seen(), new, due },
         StepEvent::Cancel { seen: seen(), anyway: true },
-        StepEvent::Compensated { seen: seen() },
+        StepEvent::Compensated { seen: seen(), version: 1 },
         StepEvent::Operator { seen: seen(), by: by(at(5)), act: OperatorStep::Free { new_key: true } },
     ] {
         let refused = started.on(&event, stamp(at(50), "late")).expect_err("it is another revision");
         assert_eq!(refused, StepRefusal::Changed, "{event:?}");
+    }
+}
+
+/// An operator gave the step a new key while its compensation ran.
+#[test]
+fn compensation_of_an_earlier_version_settles_that_version_only() {
+    for state in StepState::ALL {
+        let record = changed(state, |data| data.key_version = 2).record;
+        let settle = |record: &StepRecord| {
+            let event = StepEvent::Compensated { seen: record.revision.clone(), version: 1 };
+            record.on(&event, stamp(at(50), "settle"))
+        };
+        let settled = settle(&record).expect("it is another version");
+        assert_eq!((settled.state, settled.key_version), (state, 2));
+        assert!(settled.settled.contains(1) && !settled.settled.contains(2), "{state:?}");
+        assert_eq!(settle(&settled).expect_err("once"), StepRefusal::NotPossible);
     }
 }
 

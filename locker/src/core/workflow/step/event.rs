@@ -93,9 +93,10 @@ pub(crate) enum StepEvent {
     Disowned {
         seen: String,
     },
-    /// Its compensation is complete.
+    /// The compensation of this version of its key is complete.
     Compensated {
         seen: String,
+        version: u32,
     },
     Operator {
         seen: String,

@@ -12,7 +12,7 @@ use crate::core::workflow::place::{Former, Place};
 /// The answer to a reported outcome. See
 /// [`Workflows::report`](crate::workflow::Workflows::report).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[must_use = "`Busy` and `Unknown` wrote nothing: report again, and name the versions if there are several"]
+#[must_use = "`Busy` and `Unknown` wrote nothing: report again; `Contradicts` and `NotAnEffect` need an operator"]
 #[non_exhaustive]
 pub enum Reported {
     /// The outcome is the result or the failure of the step, and the workflow resumes. If an

@@ -166,7 +166,16 @@ impl StepRecord {
                 }
                 next.attempt = stamp.attempt;
             }
-            StepEvent::Compensated { seen } => {
+            // An operator has given the step a new key during the compensation. The record keeps
+            // that the earlier version is settled, so that no workflow compensates it again.
+            StepEvent::Compensated { seen, version } if *version < self.key_version => {
+                self.check(seen)?;
+                if self.settled.contains(*version) {
+                    return Err(StepRefusal::NotPossible);
+                }
+                next.settled = std::mem::take(&mut next.settled).with(*version);
+            }
+            StepEvent::Compensated { seen, .. } => {
                 self.check(seen)?;
                 if !matches!(self.state, StepState::Completed | StepState::Late | StepState::Cancelled) {
                     return Err(StepRefusal::NotPossible);
