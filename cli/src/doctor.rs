@@ -10,7 +10,7 @@ use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
 use chrono::{DateTime, Utc};
 use locker::operator::{Check, Console, TableHealth};
-use locker::{Begun, EndError, Error};
+use locker::{Begun, EndError, Error, Record};
 use serde_json::json;
 
 use crate::connection::Connection;
@@ -87,12 +87,19 @@ fn print(finding: &Finding) {
 
 /// Begins, extends and releases a token, and returns the problems of the engine. Each call uses a
 /// new key and a late due time. So a token that cannot be released, because a permission is
-/// missing, raises no alarm.
+/// missing, raises no alarm. The request is from after any restore (`--restored`). Otherwise a
+/// restored table would hold the token for an operator, and nothing would be checked.
 async fn write(connection: &Connection) -> Result<Vec<String>, Error> {
     let hours = |hours: u64| Duration::from_secs(hours * 60 * 60);
     let unique = format!("{}-{}", output::now().timestamp_micros(), std::process::id());
     let token = connection.locker.token(("locker/doctor", unique)).expect_within(hours(24));
-    let Begun::Acquired(lock) = token.begin().await? else { return Ok(Vec::new()) };
+    let lock = match token.requested_at(output::now() + hours(1)).begin().await? {
+        Begun::Acquired(lock) => lock,
+        Begun::Completed(replay) => return Ok(vec![not_acquired(replay.record())]),
+        Begun::Failed(failure) | Begun::Held(failure) => return Ok(vec![not_acquired(failure.record())]),
+        Begun::InProgress(holder) => return Ok(vec![not_acquired(holder.record())]),
+        Begun::Mismatch(record) | Begun::Restored(record) => return Ok(vec![not_acquired(&record)]),
+    };
     match lock.extend(hours(25)).await {
         Ok(lock) => {
             let problems = refuse(connection, lock.attempt().key().as_str()).await;
@@ -107,6 +114,14 @@ async fn write(connection: &Connection) -> Result<Vec<String>, Error> {
             Err(error)
         }
     }
+}
+
+/// The problem if a token under a new key is not acquired.
+fn not_acquired(record: &Record) -> String {
+    let (key, state) = (record.key().as_str(), record.state().as_str());
+    format!(
+        "the token of a new key is {state}, so UpdateItem and DeleteItem were not checked; look at it with `locker show {key}`"
+    )
 }
 
 /// Sends a write whose condition fails, and checks that the refusal contains the item. After a lost

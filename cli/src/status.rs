@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::sync::mpsc::Receiver;
 
 use crate::connection::Connection;
-use crate::exit::Exit;
+use crate::exit::{Exit, cause_of};
 use crate::hint::Hint;
 use crate::options::{Output, duration};
 use crate::output::{self, Text};
@@ -91,8 +91,9 @@ async fn repeat(connection: &Connection, output: Output, every: Duration) -> Res
             }
             Output::Table => {
                 let gap = (!is_first).then(Text::default);
-                let said = format!("{at}  {}", read.sentence(connection)).into();
-                output::try_print(Text::below(gap.into_iter().chain([said, read.text(connection)])))
+                let said = Text::from(format!("{at}  {}", read.sentence(connection)));
+                let parts = [said].into_iter().chain(read.stopped_by()).chain([read.text(connection)]);
+                output::try_print(Text::below(gap.into_iter().chain(parts)))
             }
         };
         is_first = false;
@@ -117,6 +118,13 @@ impl Read {
         report["place"] = json!(connection.place);
         report["workflowsRead"] = json!(self.with_workflows);
         report
+    }
+
+    /// The error that stopped the reading, and its cause.
+    fn stopped_by(&self) -> impl Iterator<Item = Text> {
+        let error = self.status.stopped_by.as_ref();
+        let cause = error.and_then(cause_of).map(|cause| format!("  cause: {cause}"));
+        error.map(ToString::to_string).into_iter().chain(cause).map(Text::from)
     }
 
     /// The groups, the first of each, and the last runs.

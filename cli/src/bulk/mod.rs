@@ -148,11 +148,22 @@ pub(crate) fn again(connection: &Connection, path: &std::path::Path) -> String {
 /// Returns the exit of a plan without records. Lists that were not read to their end may contain
 /// records.
 pub(crate) fn nothing(plan: &Planned) -> Exit {
-    if plan.complete {
-        return Exit::say(Exit::NOT_FOUND, "nothing would be changed, so there is no plan");
+    let (found, verb) = (plan.left_out.len(), plan.act.verb);
+    let found = match found {
+        0 => "no record was found".to_owned(),
+        1 => format!("1 record was found, and {verb} cannot change it"),
+        _ => format!("{found} records were found, and {verb} can change none of them"),
+    };
+    if !plan.complete {
+        let said = format!("{found}; the lists were not read to their end: there may be others");
+        return Exit::say(Exit::PROBLEMS, format!("{said}; nothing was changed"));
     }
-    let said = "no record was found, and the lists were not read to their end: there may be some";
-    Exit::say(Exit::PROBLEMS, format!("{said}; nothing was changed"))
+    let said = "nothing would be changed, so there is no plan";
+    if plan.left_out.is_empty() {
+        return Exit::say(Exit::NOT_FOUND, said);
+    }
+    let why = "see the reason for which each is left out, and select other records";
+    Exit::say(Exit::NOT_FOUND, format!("{said}: {found}; {why}"))
 }
 
 #[cfg(test)]
@@ -160,10 +171,15 @@ mod tests {
     use super::*;
 
     fn plan(complete: bool) -> Planned {
+        plan_without(&json!([]), complete)
+    }
+
+    /// A plan without records, from which these are left out.
+    fn plan_without(left_out: &serde_json::Value, complete: bool) -> Planned {
         let plan = json!({
             "id": "9a8fac0a", "made": "2026-11-24T12:00:00.000Z", "act": { "verb": "redrive" }, "by": "ada",
             "reason": "why", "filter": { "topic": "order" }, "found": 0, "complete": complete, "items": [],
-            "leftOut": [],
+            "leftOut": left_out,
         });
         serde_json::from_value(plan).expect("a plan")
     }
@@ -174,6 +190,20 @@ mod tests {
         assert_eq!((exit.code(), exit.said().contains("nothing would be changed")), (3, true));
         let exit = nothing(&plan(false));
         assert_eq!((exit.code(), exit.said().contains("not read to their end")), (5, true));
+    }
+
+    #[test]
+    fn records_that_are_left_out_are_not_reported_as_absent() {
+        let one = json!({ "work": "token a", "because": "a token has no verb redrive" });
+        for (left_out, found) in [
+            (json!([one]), "1 record was found, and redrive cannot change it"),
+            (json!([one, one]), "2 records were found, and redrive can change none of them"),
+        ] {
+            for (complete, code) in [(true, Exit::NOT_FOUND), (false, Exit::PROBLEMS)] {
+                let exit = nothing(&plan_without(&left_out, complete));
+                assert_eq!((exit.code(), exit.said().contains(found)), (code, true), "{}", exit.said());
+            }
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::io::BufRead as _;
 use std::path::PathBuf;
 
+use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_sqs::types::MessageSystemAttributeName;
 use clap::Args;
 use locker::Class;
@@ -59,6 +60,8 @@ struct Imported {
     left: usize,
     /// The queue could not be read to its end.
     stopped: bool,
+    /// The limit was reached, and the queue was not read to its end.
+    limited: bool,
 }
 
 impl Imported {
@@ -91,8 +94,8 @@ impl Import {
             output::json(&imported);
         }
         let look = format!("look at them with: {}", Hint::ListConsumer(&self.consumer).on(connection));
-        let Imported { imported, known, left, stopped } = imported;
-        if imported + known + left == 0 {
+        let Imported { imported, known, left, stopped, limited } = imported;
+        if imported + known + left == 0 && !limited {
             return Ok(Exit::say(
                 Exit::NOT_FOUND,
                 "there is no message to import; what another process has in hand is hidden for a while",
@@ -110,8 +113,12 @@ impl Import {
         if stopped {
             said.push("there may be more in the queue".to_owned());
         }
+        if limited {
+            said.push("the limit was reached, and there may be more in the queue".to_owned());
+        }
         said.push(look);
-        Ok(Exit::say(if left > 0 || stopped { Exit::PROBLEMS } else { Exit::OK }, said.join("; ")))
+        let is_whole = left == 0 && !stopped && !limited;
+        Ok(Exit::say(if is_whole { Exit::OK } else { Exit::PROBLEMS }, said.join("; ")))
     }
 
     /// Each is kept in the table, and then deleted from its queue.
@@ -152,6 +159,7 @@ impl Import {
                 }
             }
         }
+        keeper.done.limited = empty < EMPTY && !keeper.done.stopped;
         Ok(keeper.done)
     }
 
@@ -170,7 +178,9 @@ impl Import {
                         format!("line {} of {}: {why}; nothing was imported", number + 1, path.display());
                     Exit::say(Exit::USAGE, said)
                 };
-                let Exported { delivery, created, class, cause } = Exported::read(&line).map_err(wrong)?;
+                let Exported { delivery, consumer, created, class, cause } =
+                    Exported::read(&line).map_err(wrong)?;
+                self.is_for(consumer.as_deref()).map_err(wrong)?;
                 let (class, cause) = match &self.cause {
                     Some(said) => (Class::InDoubt, said.clone()),
                     None => (
@@ -189,6 +199,18 @@ impl Import {
         }
         keeper.done.left += messages.len().saturating_sub(self.limit);
         Ok(keeper.done)
+    }
+
+    /// Refuses a message of another consumer, which may not be able to read it.
+    fn is_for(&self, exported: Option<&str>) -> Result<(), String> {
+        let given = &self.consumer;
+        match exported.filter(|exported| exported != given) {
+            None => Ok(()),
+            Some(exported) => Err(format!(
+                "its consumer is {exported}, and --consumer is {given}: import it with --consumer {exported}, or write \
+                 {given} as its consumer into the file"
+            )),
+        }
     }
 }
 
@@ -225,7 +247,20 @@ impl Keeper {
     }
 }
 
-fn cannot(what: &str, error: impl std::error::Error) -> Exit {
+fn cannot<E>(what: &str, error: SdkError<E>) -> Exit
+where
+    E: std::error::Error + ProvideErrorMetadata + 'static,
+{
+    let code = if is_for_a_while(&error) { Exit::UNAVAILABLE } else { Exit::SETUP };
     let error = aws_sdk_sqs::error::DisplayErrorContext(error);
-    Exit::say(Exit::UNAVAILABLE, format!("cannot {what}: {error}"))
+    Exit::say(code, format!("cannot {what}: {error}"))
+}
+
+/// Whether the same request may succeed later. Amazon SQS refuses each request if a permission or
+/// the queue is missing.
+fn is_for_a_while<E: ProvideErrorMetadata>(error: &SdkError<E>) -> bool {
+    let SdkError::ServiceError(refused) = error else { return true };
+    let code = error.code().unwrap_or_default();
+    let status = refused.raw().status();
+    status.is_server_error() || status.as_u16() == 429 || code.contains("Throttl") || code == "OverLimit"
 }

@@ -42,6 +42,8 @@ struct Shown {
 
 /// The result of reading the audit.
 struct Acts {
+    /// The acts that were read, selected or not.
+    read: usize,
     acts: Vec<Shown>,
     finished: bool,
     stopped_by: Option<locker::Error>,
@@ -50,27 +52,23 @@ struct Acts {
 impl Audit {
     pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
         let with_workflows = connection.has_workflows().await?;
-        let found = self.read(connection, with_workflows).await?;
+        let mut found = self.read(connection, with_workflows).await?;
         match output {
             Output::Json => print_json(&found, with_workflows),
             Output::Table => print_table(&found.acts, self.key.is_some()),
         }
-        if let Some(error) = found.stopped_by {
+        if let Some(error) = found.stopped_by.take() {
             return Err(Exit::from(error));
         }
-        let said = match (found.finished, found.acts.is_empty()) {
-            (false, _) => format!("there are more than these {}; raise --limit", found.acts.len()),
-            (true, true) if output == Output::Table => {
-                let of = if with_workflows {
-                    "tokens, workflows and messages"
-                } else {
-                    connection.without_workflows()
-                };
-                format!("no such act in the last {} ({of})", output::rough(self.since))
-            }
-            _ => return Ok(Exit::quiet(Exit::OK)),
-        };
-        Ok(Exit::say(Exit::OK, said))
+        if !found.finished {
+            return Ok(Exit::say(Exit::PROBLEMS, found.cut()));
+        }
+        if !found.acts.is_empty() || output == Output::Json {
+            return Ok(Exit::quiet(Exit::OK));
+        }
+        let of =
+            if with_workflows { "tokens, workflows and messages" } else { connection.without_workflows() };
+        Ok(Exit::say(Exit::OK, format!("no such act in the last {} ({of})", output::rough(self.since))))
     }
 
     async fn read(&self, connection: &Connection, with_workflows: bool) -> Result<Acts, Exit> {
@@ -80,8 +78,9 @@ impl Audit {
             console = console.workflows(&connection.workflows()?);
         }
         let AuditTrail { acts, finished, stopped_by, .. } = console.audit(since).await?;
+        let read = acts.len();
         let acts = acts.into_iter().filter(|act| self.is_asked_for(act)).map(Shown::of).collect();
-        let mut found = Acts { acts, finished, stopped_by };
+        let mut found = Acts { read, acts, finished, stopped_by };
         if self.key.is_some() {
             for Shown { act, given, replaced } in &mut found.acts {
                 if act.is_of_workflow {
@@ -103,6 +102,21 @@ impl Audit {
         };
         let by_name = |name: &String| act.by.as_ref().is_some_and(|by| by.contains(name.as_str()));
         self.key.as_ref().is_none_or(of_key) && self.by.as_ref().is_none_or(by_name)
+    }
+}
+
+impl Acts {
+    /// The message for an audit that was not read to its end. The limit counts all acts, and the
+    /// selection applies to those that were read.
+    fn cut(&self) -> String {
+        let selected = match self.acts.len() {
+            1 => "1 act was selected".to_owned(),
+            count => format!("{count} acts were selected"),
+        };
+        let read = self.read;
+        format!(
+            "{selected} of the {read} read, oldest first; there are more: raise --limit or shorten --since"
+        )
     }
 }
 

@@ -116,7 +116,12 @@ fn the_audit_has_the_cause_says_what_it_leaves_out_and_looks_as_far_back_as_it_i
         (cut.json()["acts"].as_array().map(Vec::len), cut.json()["complete"].clone()),
         (Some(1), json!(false))
     );
-    assert_eq!(cut.said, "locker: there are more than these 1; raise --limit\n");
+    for (selection, selected) in [(&["one"][..], "1 act was selected"), (&["two"], "0 acts were selected")] {
+        let cut = place.run(&[&["audit", "--limit", "1"], selection].concat());
+        let rest = "of the 1 read, oldest first; there are more: raise --limit or shorten --since";
+        assert_eq!((cut.code, cut.said), (5, format!("locker: {selected} {rest}\n")));
+    }
+    assert_eq!(cut.code, 5, "{}", cut.said);
     until(|| audit(&["--since", "1s"]).json()["acts"] == json!([]));
     assert_eq!(audit(&["--since", "1h"]).json()["acts"], acts);
 }

@@ -110,7 +110,11 @@ fn contradicting_arguments_are_refused_before_any_read() {
         (&["plan", "skip", "--tenant", "cust8"], 2, "name the step to skip"),
         (&["plan", "resolve", "--tenant", "cust8"], 2, "add --result JSON"),
         (&["plan", "close", "--tenant", "cust8", "--result", "1"], 2, "--result is for resolve only"),
-        (&["plan", "compensate", "--tenant", "cust8"], 3, "nothing would be changed"),
+        (
+            &["plan", "compensate", "--tenant", "cust8"],
+            3,
+            "1 record was found, and compensate cannot change it",
+        ),
         (&["plan", "cancel", "--tenant", "cust8"], 3, "nothing would be changed"),
         (&["plan", "cancel", "--tenant", "cust8", "--step", "a"], 2, "name no step"),
         (&["plan", "release", "--need", "odd"], 2, "expected one of inDoubt, quarantined"),
@@ -235,6 +239,19 @@ fn id_of_a_block_is_for_one_workflow_only() {
     }
     assert_eq!(place.run(&[&block("order/1")[..], &["--seen", "absent"]].concat()).code, 4);
     assert_eq!(place.run(&[&block("order/1")[..], &["--seen", &id]].concat()).code, 0);
+}
+
+#[test]
+fn second_block_of_a_workflow_reports_the_first() {
+    let place = place();
+    let block =
+        ["workflow", "cancel", "order/1", "--not-started", "--as", "ada", "--reason", "it is not wanted"];
+    assert_eq!(place.act(&block).code, 0);
+    let again = place.run(&block);
+    assert_eq!(again.code, 4, "{}", again.said);
+    for part in ["order/1 is cancelled", "by ada: it is not wanted; nothing was written"] {
+        assert!(again.said.contains(part), "{part} is not in {}", again.said);
+    }
 }
 
 #[test]

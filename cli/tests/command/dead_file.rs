@@ -77,6 +77,21 @@ fn an_archived_one_is_shown_with_the_time_since_when_it_is_dead() {
     assert!(shown.text().contains("dead since") && !shown.text().contains("due"), "{}", shown.text());
 }
 
+#[test]
+fn file_of_another_consumer_is_refused_before_anything_is_imported() {
+    let place = place();
+    let (own, mut other) = (line("1", "a", "order 1"), line("2", "b", "order 2"));
+    other["consumer"] = "biller".into();
+    let refused = import(&place, &[own, other.clone()], &[]);
+    assert_eq!(refused.code, 2, "{}", refused.said);
+    for part in ["line 2 of", "its consumer is biller, and --consumer is packer", "nothing was imported"] {
+        assert!(refused.said.contains(part), "{part} is not in {}", refused.said);
+    }
+    crate::dead::are_dead(&place, 0);
+    other["consumer"] = "packer".into();
+    assert_eq!(import(&place, &[other], &[]).code, 0);
+}
+
 /// An export is in the order in which messages died.
 #[test]
 fn a_group_is_imported_in_the_order_in_which_it_was_set_aside() {

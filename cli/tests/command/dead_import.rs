@@ -45,7 +45,8 @@ fn imported_message_keeps_its_delivery_and_leaves_its_queue() {
 fn no_more_are_imported_than_it_was_told_and_what_cannot_be_kept_stays() {
     let place = place();
     let queue = Queue::start((0..25).map(|number| received(number, &json!({}))).collect());
-    said(&import(&place, &queue, &["--limit", "3"]), 0, "3 imported; look");
+    let limited = import(&place, &queue, &["--limit", "3"]);
+    said(&limited, 5, "3 imported; the limit was reached, and there may be more in the queue; look");
     assert_eq!(queue.asked("DeleteMessage").len(), 3);
     let mut huge = received(30, &json!({}));
     huge["Body"] = json!("x".repeat(400_000));
@@ -102,6 +103,17 @@ fn messages_after_an_unimported_message_of_their_group_stay() {
     assert!(imported.said.contains(line), "{}", imported.said);
     let deleted = queue.asked("DeleteMessage");
     assert_eq!(deleted.iter().map(|it| it["ReceiptHandle"].clone()).collect::<Vec<_>>(), ["3"]);
+}
+
+#[test]
+fn refused_queue_is_setup_and_a_busy_queue_is_unavailable() {
+    let place = place();
+    for (error, code) in [("QueueDoesNotExist", 78), ("AccessDeniedException", 78), ("RequestThrottled", 69)]
+    {
+        let queue = Queue::start(Vec::new());
+        queue.kept.lock().expect("no panic").refuses = Some(error);
+        said(&import(&place, &queue, &[]), code, "cannot read the queue");
+    }
 }
 
 #[test]

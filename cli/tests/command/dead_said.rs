@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use crate::dead::{are_dead, groups, messages, shown};
 use crate::place;
 use crate::sqs::{Queue, relay};
+use crate::terminal::Terminal;
 
 fn in_runtime<T>(work: impl Future<Output = T>) -> T {
     tokio::runtime::Runtime::new().expect("a runtime").block_on(work)
@@ -242,9 +243,8 @@ fn a_canary_that_is_dead_again_is_no_success_though_there_is_no_other() {
     said(&done, 5, "1 done, 1 of them dead again");
 }
 
-/// Reads are denied after the first act.
-#[test]
-fn failed_acts_are_printed_and_set_the_exit_code() {
+/// An engine with three dead messages.
+fn with_three() -> Embedded {
     let engine = Embedded::memory().expect("an engine");
     in_runtime(async {
         locker::create_table(&engine.client(), "locks").await.expect("a table");
@@ -256,6 +256,13 @@ fn failed_acts_are_printed_and_set_the_exit_code() {
             consumer.dead_letter(&delivery, Class::Permanent, "it is no order").await.expect("it is kept");
         }
     });
+    engine
+}
+
+/// Reads are denied after the first act.
+#[test]
+fn failed_acts_are_printed_and_set_the_exit_code() {
+    let engine = with_three();
     let served = locker_tests::Counted::start(&engine);
     let place = place();
     let tables = ["--table", "locks", "--workflows", "workflows", "--endpoint-url", served.endpoint()];
@@ -265,13 +272,37 @@ fn failed_acts_are_printed_and_set_the_exit_code() {
     };
     let seen = shown(&run(&[]).said);
     served.blind_after_a_transaction();
-    let done = run(&["--seen", &seen]);
+    let done = run(&["--seen", &seen, "--output", "json"]);
     said(&done, 5, "1 done, 2 failed");
     assert_eq!(
         done.said.lines().filter(|line| line.contains("AccessDenied") || line.contains("denied")).count(),
         2,
         "{}",
         done.said
+    );
+    let errors = done.json()["errors"].clone();
+    assert_eq!((errors.as_array().map(Vec::len), &errors[0]["count"]), (Some(1), &json!(2)), "{errors}");
+}
+
+/// A bar leaves no place for a line at each failure.
+#[test]
+fn failed_acts_are_counted_by_error_on_a_terminal() {
+    let engine = with_three();
+    let served = locker_tests::Counted::start(&engine);
+    let place = place();
+    let tables = ["--table", "locks", "--workflows", "workflows", "--endpoint-url", served.endpoint()];
+    let archive = ["dead", "archive", "--all", "--reason", "x", "--rate", "1"];
+    let dry = place.bare(&[&tables[..], &archive].concat()).output().expect("the command runs");
+    let seen = shown(&Ran::of(dry).said);
+    served.blind_after_a_transaction();
+    let mut call = place.bare(&[&tables[..], &archive, &["--seen", &seen]].concat());
+    let (text, status) = Terminal::start_with_errors(&mut call, 200).end();
+    assert_eq!(status.code(), Some(5), "{text}");
+    assert!(text.contains("1 done, 2 failed"), "{text}");
+    assert_eq!(
+        text.lines().filter(|line| line.starts_with("locker: 2 acts: could not ")).count(),
+        1,
+        "{text}"
     );
 }
 

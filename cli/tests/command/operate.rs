@@ -1,6 +1,8 @@
 //! What an operator does: list, show, resolve, release, check the table.
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use lock_token_testing::Embedded;
+use locker::{Begun, Locker};
 use locker_tests::Counted;
 use locker_tests::command::{Ran, until};
 use serde_json::json;
@@ -301,6 +303,20 @@ fn doctor_says_what_is_well_and_what_to_change() {
 }
 
 #[test]
+fn doctor_of_a_restored_table_checks_all_writes_and_leaves_nothing() {
+    let place = place();
+    let now = locker::Clock::now(&locker::SystemClock).format("%Y-%m-%dT%H:%M:%SZ").to_string();
+    for restored in ["2026-11-01", &now] {
+        let ran = place.run(&["--restored", restored, "doctor"]);
+        assert_eq!((ran.code, ran.said.as_str()), (0, "locker: no problems found\n"), "{}", ran.text());
+        let writing = "ok     writing (PutItem, UpdateItem, DeleteItem)";
+        assert!(ran.text().lines().any(|line| line == writing), "{}", ran.text());
+        let left = place.run(&["ls", "--output", "json"]).json()["tokens"].as_array().map(Vec::len);
+        assert_eq!(left, Some(0), "{restored}: it left a token");
+    }
+}
+
+#[test]
 fn doctor_finds_an_engine_whose_refusals_have_no_item() {
     let place = place();
     let engine = Embedded::memory().expect("an engine");
@@ -322,6 +338,38 @@ fn doctor_finds_an_engine_whose_refusals_have_no_item() {
     assert!(problem.contains("without returning the item"), "{problem}");
     let left = run(&["ls", "--output", "json"]);
     assert_eq!(left.json()["tokens"].as_array().map(Vec::len), Some(0), "it left nothing");
+}
+
+#[test]
+fn damaged_related_record_does_not_hide_a_timeline() {
+    let place = place();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let client = place.client();
+        let locker = Locker::new(&client, place.table()).expect("a locker");
+        let Ok(Begun::Acquired(outer)) = locker.token("outer").begin().await else { panic!("not acquired") };
+        let inner = locker.token("inner").within(outer.attempt().work()).begin().await;
+        let Ok(Begun::Acquired(inner)) = inner else { panic!("not acquired") };
+        inner.hold("disk full").await.expect("held");
+        outer.complete("done").await.expect("completed");
+        let key = AttributeValue::S("outer".to_owned());
+        let damage = client.update_item().table_name(place.table()).key("lockToken", key);
+        damage.update_expression("REMOVE attempt").send().await.expect("damaged");
+    });
+    let shown = place.run(&["--verbose", "show", "inner"]);
+    assert_eq!(shown.code, 0, "{}", shown.said);
+    assert!(
+        shown.text().contains("disk full") && shown.text().contains("cannot be read"),
+        "{}",
+        shown.text()
+    );
+    assert!(
+        shown.said.contains("related work cannot be read") && shown.said.contains("outer"),
+        "{}",
+        shown.said
+    );
+    let damaged = place.run(&["show", "outer"]);
+    assert_eq!(damaged.code, 65, "{}", damaged.said);
 }
 
 #[test]

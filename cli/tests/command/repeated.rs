@@ -3,6 +3,8 @@
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 
+use lock_token_testing::Embedded;
+use locker_tests::Counted;
 use locker_tests::command::until;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -25,6 +27,24 @@ fn on_a_terminal_reports_follow_each_other_until_ctrl_c() {
         assert!(ended.success(), "{columns}: {shown}");
         assert!(!shown.contains('\u{1b}'), "no sequence for the terminal: {shown}");
     }
+}
+
+#[test]
+fn repeated_report_contains_the_error_that_stopped_it() {
+    let engine = Embedded::memory().expect("an engine");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(locker::create_table(&engine.client(), "locks")).expect("a table");
+    let (served, place) = (Counted::start(&engine), place());
+    served.deny_after("Query", 1);
+    let at = ["--table", "locks", "--endpoint-url", served.endpoint()];
+    let mut command = place.bare(&[&at[..], &["status", "--every", "200ms"]].concat());
+    let mut status = Terminal::start(command.env_remove("COLUMNS"), 200);
+    status.until("run on this table", 1);
+    status.interrupt();
+    let (shown, _) = status.end();
+    let lines: Vec<_> = shown.lines().collect();
+    assert!(lines[0].contains("at least 0 need an operator, and there may be more"), "{shown}");
+    assert!(lines[1].starts_with("could not ") && lines[2].starts_with("  cause: "), "{shown}");
 }
 
 #[test]

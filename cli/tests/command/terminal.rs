@@ -19,12 +19,22 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Starts a call whose standard input and output are a terminal.
     pub(crate) fn start(command: &mut Command, columns: u16) -> Self {
+        Self::open(command, columns, false)
+    }
+
+    /// Starts a call whose standard error is the terminal, too.
+    pub(crate) fn start_with_errors(command: &mut Command, columns: u16) -> Self {
+        Self::open(command, columns, true)
+    }
+
+    fn open(command: &mut Command, columns: u16, with_errors: bool) -> Self {
         let size = Winsize { ws_row: ROWS, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(&size, None).expect("a terminal");
         let end = || Stdio::from(pty.slave.try_clone().expect("cloned"));
-        let child = command.stdin(end()).stdout(end()).stderr(Stdio::null()).spawn().expect("started");
+        let errors = if with_errors { end() } else { Stdio::null() };
+        let child = command.stdin(end()).stdout(end()).stderr(errors).spawn().expect("started");
         // As long as an end is open here, the other end waits for more.
-        command.stdin(Stdio::null()).stdout(Stdio::null());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Self { other_end: File::from(pty.master), child, shown: Vec::new() }
     }
 

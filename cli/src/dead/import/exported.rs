@@ -7,6 +7,8 @@ use serde_json::Value;
 /// An exported message, with its class and cause.
 pub(super) struct Exported {
     pub(super) delivery: Delivery,
+    /// The consumer that dead-lettered it.
+    pub(super) consumer: Option<String>,
     /// The time when it was dead-lettered, as text that sorts.
     pub(super) created: String,
     pub(super) class: Class,
@@ -36,6 +38,7 @@ impl Exported {
             class => serde_json::from_value(class.clone()).map_err(|error| format!("its class: {error}"))?,
         };
         let created = line["created"].as_str().unwrap_or_default().to_owned();
-        Ok(Self { delivery, created, class, cause: line["cause"].as_str().map(str::to_owned) })
+        let text = |name: &str| line[name].as_str().map(str::to_owned);
+        Ok(Self { delivery, consumer: text("consumer"), created, class, cause: text("cause") })
     }
 }

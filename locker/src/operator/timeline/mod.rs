@@ -41,7 +41,8 @@ pub struct Timeline {
     pub events: Vec<TimelineEvent>,
     /// The verbs that an operator may apply now. Empty if none is possible or needed.
     pub choices: Vec<Choice>,
-    /// Whether all lists were read to their end. If not, there may be more related work.
+    /// Whether all lists were read to their end, and all related work could be read. If not, there
+    /// may be more related work.
     pub complete: bool,
 }
 
@@ -60,10 +61,10 @@ impl Console {
     ///
     /// # Errors
     ///
-    /// [`Error::Denied`], [`Error::Unavailable`], and [`Error::Record`] if the stored item of the key
-    /// cannot be read. If only related work cannot be read, the timeline is not complete, and the log
-    /// contains the key of that work. After the [deadline](Console::deadline) no list is read: the timeline is not complete,
-    /// or [`Error::Expired`] if no list was read before.
+    /// [`Error::Denied`], [`Error::Unavailable`], and [`Error::Record`] if the stored item of the
+    /// key cannot be read. If only related work cannot be read, the timeline is not complete, and
+    /// the log contains the key of that work. After the [deadline](Console::deadline) no list is
+    /// read: the timeline is not complete, or [`Error::Expired`] if no list was read before.
     ///
     /// # Cost
     ///
