@@ -114,6 +114,22 @@ async fn shards_may_be_raised_while_running() {
     assert_eq!(failed.items[0].state, TokenState::Held);
 }
 
+/// The command of an operator has more shards than the functions.
+#[tokio::test(start_paused = true)]
+async fn process_that_does_not_spread_its_writes_hides_nothing() {
+    let bench = Bench::new().await;
+    let (many, _) = bench.machine_with(|settings| {
+        settings.shards = 8;
+        settings.spread_writes = false;
+    });
+    let locks = begin_many(&many, "command", 6, MINUTE).await;
+    let (one, _) = bench.machine_with(|settings| settings.shards = 1);
+    for locker in [one, many] {
+        let listed = locker.in_progress().fetch().await.expect("a listing");
+        assert_eq!(listed.items.len(), locks.len());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_listing_that_failed_is_not_an_empty_one() {
     let bench = Bench::new().await;

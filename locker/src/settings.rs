@@ -37,6 +37,11 @@ pub struct Settings {
     /// process that lists; **never lower it** while unfinished tokens remain, or listings no longer
     /// find them.
     pub shards: u16,
+    /// Whether this process spreads its writes over the [`shards`](Self::shards). Default: `true`.
+    ///
+    /// With `false` it writes to the one value of `status` that each process lists. So it may have
+    /// more shards than the others, as the command of an operator may.
+    pub spread_writes: bool,
     /// How long one request may take, including the connection. Default: 1 second.
     pub attempt_timeout: Duration,
     /// How long a call retries before it reports that the outcome is unknown. Default: 5 seconds; a
@@ -79,6 +84,7 @@ impl Default for Settings {
             retention: Retention::For(30 * DAY),
             audit_retention: Retention::For(400 * DAY),
             shards: 1,
+            spread_writes: true,
             attempt_timeout: ATTEMPT_TIMEOUT,
             give_up_after: 5 * SECOND,
             backoff_base: Duration::from_millis(25),
@@ -103,6 +109,11 @@ pub enum KeysInLogs {
 }
 
 impl Settings {
+    /// The number of values of `status` over which writes are spread.
+    pub(crate) const fn write_shards(&self) -> u16 {
+        if self.spread_writes { self.shards } else { 1 }
+    }
+
     pub(crate) fn check(&self, now: DateTime<Utc>) -> Result<(), InvalidSetting> {
         check_expect_within(self.expect_within)?;
         check_retention(self.retention)?;

@@ -47,6 +47,8 @@ pub(crate) async fn open(
 ) -> Result<Connection, Exit> {
     let mut settings = Settings::default();
     (settings.shards, settings.restored) = (shards, restored);
+    // If the functions have fewer shards, they still list what the command writes.
+    settings.spread_writes = false;
     // An operator or a cron job waits here, so there is time to become certain.
     settings.attempt_timeout = Duration::from_secs(5);
     settings.give_up_after = Duration::from_secs(20);

@@ -25,6 +25,15 @@ fn an_empty_listing_speaks_of_listed_tokens_only() {
     }
 }
 
+/// The functions may have fewer shards than the command.
+#[test]
+fn command_with_more_shards_hides_no_token() {
+    let place = place();
+    place.once("lost", &["--shards", "4"], "kill -9 $$");
+    let listed = place.run(&["ls", "tokens", "--output", "json"]).json();
+    assert_eq!(listed["tokens"].as_array().map(Vec::len), Some(1), "{listed}");
+}
+
 #[test]
 fn an_empty_listing_names_the_shards_that_were_read() {
     let place = place();

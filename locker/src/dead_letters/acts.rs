@@ -225,7 +225,7 @@ impl Workflows {
         let event = LetterEvent { seen: message.revision.clone(), act, holds };
         let mark = Mark { now: context.now(), revision: context.new_id() };
         let Ok(next) = message.on(&event, mark) else { return Ok(Intervened::NotPossible) };
-        let (item, seen) = (message_item(&next, context.settings().shards), message.revision.clone());
+        let (item, seen) = (message_item(&next, context.settings().write_shards()), message.revision.clone());
         let actions = if next.at == message.at {
             vec![Action::PutOver { item, seen }]
         } else {

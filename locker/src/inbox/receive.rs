@@ -209,7 +209,7 @@ impl<'a> Receive<'a> {
         let mut actions =
             vec![Action::Receive { receipt: Box::new(receipt.clone()), expired_at: context.expired_at(now) }];
         actions.extend(given.0);
-        let shards = context.settings().shards;
+        let shards = context.settings().write_shards();
         // The place of each is made for it.
         actions
             .extend(outgoing.iter().map(|it| Action::Put { item: message_item(it, shards), absent: true }));

@@ -86,7 +86,7 @@ impl Outbox {
     /// In your transaction, 2 write units for each KB, and 1 for the index.
     pub fn message(&self, message: NewMessage) -> Result<OutboxMessage, InvalidArgument> {
         let letter = self.outgoing(message, &self.context.new_id(), 0)?;
-        let put = self.context.store().put_of_message(&letter, self.context.settings().shards);
+        let put = self.context.store().put_of_message(&letter, self.context.settings().write_shards());
         Ok(OutboxMessage { letter: Private(letter), put: Private(put) })
     }
 

@@ -154,7 +154,7 @@ impl Store {
             backoff: Backoff::doubling(settings.backoff_base, settings.backoff_cap),
             attempt_timeout: settings.attempt_timeout,
             #[cfg(feature = "workflow")]
-            shards: settings.shards,
+            shards: settings.write_shards(),
             capacity: settings.consumed_capacity.then_some(ReturnConsumedCapacity::Indexes),
         }
     }

@@ -19,13 +19,13 @@ const MARGIN: i64 = 24 * 60 * 60;
 impl Session {
     /// The value of `status` for a token in progress or held.
     pub(crate) fn status(&self, state: TokenState, key: &Key) -> String {
-        shard::status(state.status_base(), key.as_str(), self.settings().shards)
+        shard::status(state.status_base(), key.as_str(), self.settings().write_shards())
     }
 
     /// The value of `status` for a token that is begun.
     pub(crate) fn in_progress(&self, key: &Key, is_unlisted: bool) -> String {
         let base = if is_unlisted { shard::UNLISTED } else { shard::IN_PROGRESS };
-        shard::status(base, key.as_str(), self.settings().shards)
+        shard::status(base, key.as_str(), self.settings().write_shards())
     }
 
     /// Log the outcome before it is written to the table.

@@ -409,7 +409,8 @@ impl Session {
         let call = Call::write(self, &write, &operator.by, digest.flatten().as_deref());
         let settings = self.settings();
         let ttl = settings.audit_retention.ttl(operator.at);
-        let audit = Audit::new(verb, record, operator, answer, (&self.new_id(), settings.shards, ttl));
+        let audit =
+            Audit::new(verb, record, operator, answer, (&self.new_id(), settings.write_shards(), ttl));
         let applied = self.apply((&write, also), audit, record).await;
         call.intervened(applied.as_ref());
         Ok(match applied? {

@@ -340,7 +340,7 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
         let context = &self.context;
         let begins = driven && self.not_before.is_none_or(|at| at <= context.now());
         let header = self.new_header(&workflow, input, fingerprint, begins).await?;
-        let item = || header_item(&header, context.settings().shards);
+        let item = || header_item(&header, context.settings().write_shards());
         let until = context.until(self.deadline);
         // Two callers start the same key. One put is applied, and the other call finds its header.
         let put = context.store().put_item(VERB, &item, Some(&header.revision), Guard::Absent, until);

@@ -175,7 +175,7 @@ impl Consumer {
         let at_letter = letter.is_in_queue().then(|| letter.at.item.clone());
         let kept = Kept::Beside { window: self.window, letter: at_letter };
         let receipt = Receipt::of_received(at, context.new_id(), (&heard.source, &heard.id), now, kept);
-        let item = message_item(&letter, context.settings().shards);
+        let item = message_item(&letter, context.settings().write_shards());
         let actions = [
             Action::Receive { receipt: Box::new(receipt), expired_at: context.expired_at(now) },
             Action::Put { item, absent: true },

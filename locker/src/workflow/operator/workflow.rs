@@ -476,6 +476,6 @@ impl Workflows {
         let context = self.context();
         let settings = context.settings();
         let ttl = settings.audit_retention.ttl(by.at);
-        WorkflowAudit::new(deed, of, by, (&context.new_id(), settings.shards, ttl))
+        WorkflowAudit::new(deed, of, by, (&context.new_id(), settings.write_shards(), ttl))
     }
 }

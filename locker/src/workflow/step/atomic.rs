@@ -304,7 +304,7 @@ fn actions_of(
         })
     };
     let mut outgoing: Vec<_> = messages.iter().enumerate().map(outgoing).collect();
-    let shards = context.settings().shards;
+    let shards = context.settings().write_shards();
     // The key of the item is unique: it contains the step, which is recorded once, or is made for
     // this message. So the put needs no condition.
     let put = |message: &Letter| Action::Put { item: message_item(message, shards), absent: false };
