@@ -33,14 +33,15 @@ pub struct Settings {
     /// days.
     pub audit_retention: Retention,
     /// Number of values of `status` over which unfinished work is spread in the index. Default: 1,
-    /// which supports about 500 tokens a second. You can raise it at any time, first in every
-    /// process that lists; **never lower it** while unfinished tokens remain, or listings no longer
-    /// find them.
+    /// which supports about 500 tokens a second. You can raise it at any time, first in processes
+    /// that only list. Until each process has the new number, processes with the old number do not
+    /// list all work. **Never lower it** while unfinished tokens remain, or listings no longer find
+    /// them.
     pub shards: u16,
     /// Whether this process spreads its writes over the [`shards`](Self::shards). Default: `true`.
     ///
-    /// With `false` it writes to the one value of `status` that each process lists. So it may have
-    /// more shards than the others, as the command of an operator may.
+    /// With `false`, it writes only to the value of `status` that each process lists. So its `shards`
+    /// may exceed those of other processes. The command `locker` does this.
     pub spread_writes: bool,
     /// How long one request may take, including the connection. Default: 1 second.
     pub attempt_timeout: Duration,

@@ -158,7 +158,7 @@ async fn a_driver_that_was_suspended_as_it_took_over_sends_no_key_that_the_provi
         let outcome = suspended.await.unwrap();
         assert!(matches!(outcome, Outcome::Quarantined(_)), "{key:?}: {outcome:?}");
         let request = &wire.take()[before].request;
-        // With a key of its own, the takeover is a transaction.
+        // If the step has its own key, the takeover is a transaction.
         let put = if key.is_some() { &request["TransactItems"][0]["Put"] } else { request };
         assert_eq!(put["Item"]["state"]["S"], "started", "{key:?}");
         assert_eq!(code.books.count("charge"), 1, "{key:?}");

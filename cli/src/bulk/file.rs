@@ -33,7 +33,7 @@ const PRIVATE: u32 = 0o600;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Kept {
     pub(crate) place: String,
-    /// The shards of the index that were read. The audit of the plan is in the same shards.
+    /// The shards of the index that were read.
     pub(crate) shards: u16,
     pub(crate) limit: usize,
     pub(crate) options: ApplyOptions,

@@ -213,7 +213,7 @@ fn not_blocked(view: &View, said: &str) -> String {
         return format!("{said} has already started; cancel it without --not-started");
     }
     let state = view.state().as_str();
-    let since = view.ended().map(|at| format!(" since {}", output::time(at))).unwrap_or_default();
+    let since = view.ended().map(|at| format!(" (ended {})", output::time(at))).unwrap_or_default();
     let act = view.intervention().map(|act| format!("; the last act on it is by {}: {}", act.by, act.reason));
     format!("{said} is {state}{since}{}; nothing was written", act.unwrap_or_default())
 }

@@ -101,7 +101,9 @@ fn in_header(parts: &Parts, name: &HeaderName) -> Result<Option<String>, String>
         value.to_str().map_err(|_| format!("the header {name} has a character outside printable ASCII"))?;
     // API Gateway joins the values of a header that was sent twice.
     if text.contains(',') {
-        return Err(format!("the header {name} has a comma, as if it was sent twice; send one value"));
+        return Err(format!(
+            "the header {name} contains a comma, so it may have been sent twice; send one value without a comma"
+        ));
     }
     Ok(Some(text.trim_matches([' ', '\t']).to_owned()))
 }

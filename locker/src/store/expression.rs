@@ -102,7 +102,7 @@ const NEWER: &str = "attribute_not_exists(#workflow) OR #number < :number";
 const FOLLOWS: &str = "#number = :previous";
 
 /// A driver is suspended before it writes the receipt of its version, and meanwhile the next
-/// version writes its own. Without this, a late event would be of the earlier version.
+/// version writes its own. Without this, a late event would be assigned to the earlier version.
 const NOT_OF_LATER: &str = "attribute_not_exists(#workflow) OR #keyVersion <= :version";
 
 /// A filter: a token that has ended. Items of another kind have no due time.

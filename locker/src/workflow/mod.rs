@@ -69,8 +69,8 @@
 //! # How a workflow ends
 //!
 //! The returned value alone does not end a workflow. The run also ends by the records of its steps,
-//! and by each stop that a step returned, even if the code ignores it. Only a permanent failure, a
-//! refusal or a cancelled step that the code ignores lets the workflow complete:
+//! and by each stop that a step returned, even if the code ignores it, unless it is a permanent
+//! failure, a refusal or a cancelled step:
 //!
 //! - A workflow completes only if the outcome of each `once` step is known, reached by this run or
 //!   not. A failure is compensated only then.

@@ -39,8 +39,11 @@ impl Workflows {
     /// Ok(match reported {
     ///     // Let the provider send the event again.
     ///     Reported::Busy(_) | Reported::Unknown => false,
-    ///     // Nothing was written. Keep the event for an operator, such as in a dead-letter queue.
-    ///     Reported::Contradicts | Reported::NotAnEffect => false,
+    ///     // Another event of the provider would not change this. An operator has to look at it.
+    ///     Reported::Contradicts | Reported::NotAnEffect => {
+    ///         eprintln!("the charge of order {order}: {reported:?}");
+    ///         true
+    ///     }
     ///     _ => true,
     /// })
     /// # }
@@ -184,6 +187,15 @@ impl ReportBuilder {
                 is_unrecorded: false,
             },
         };
-        Ok(Box::pin(context.report_outcome(&report, until)).await?.0)
+        let reported = Box::pin(context.report_outcome(&report, until)).await?.0;
+        if matches!(reported, Reported::Contradicts | Reported::NotAnEffect) {
+            tracing::error!(
+                workflow.key = context.shown(&report.place.id.workflow),
+                workflow.step = report.place.id.shown(),
+                ?reported,
+                "a reported outcome was not recorded; an operator has to look at it"
+            );
+        }
+        Ok(reported)
     }
 }

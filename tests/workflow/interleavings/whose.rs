@@ -100,7 +100,7 @@ impl Workflow for Second {
 /// Workflow `a` charges and dies. Workflow `b` takes the charge over, is suspended at any of its
 /// requests, and is cancelled meanwhile.
 #[tokio::test]
-async fn charge_is_refunded_once_whichever_request_of_a_takeover_arrives_late() {
+async fn charge_is_refunded_once_if_any_takeover_request_is_late() {
     let charges_once = || {
         Script::new(|flow, script| async move {
             let charge = flow.once("charge").key("card/1").recognised_for(DAY).compensate(&"refund");
@@ -211,6 +211,48 @@ async fn a_compensation_marks_only_what_it_compensated() {
     assert_eq!(code.script.books.count("undo charge"), 1, "it is refunded");
 }
 
+/// The same, and the driver of the refund dies at any request after it.
+#[tokio::test]
+async fn refund_whose_driver_dies_settles_the_version_in_the_next_run() {
+    for number in 1..8 {
+        let desk = Desk::new().await;
+        let script = first_call_hangs();
+        a_dies(&desk, &script).await;
+        desk.machine().0.cancel("a", 1, &ada()).await.map(|_| ()).unwrap();
+        desk.bench.clock.advance(Duration::from_secs(1));
+        let code = Waits { script, gate: Arc::new(Semaphore::new(0)), waiting: Arc::new(Semaphore::new(0)) };
+        let (workflows, wire) = desk.machine();
+        let compensates = tokio::spawn({
+            let completer = Completer::new(&workflows).register(code.clone());
+            async move { completer.run().await.map(drop) }
+        });
+        drop(code.waiting.acquire().await.unwrap());
+        let second = Second(code.script.clone());
+        let b = || async { desk.machine().0.start(&second, "b", &input()).run().await.unwrap() };
+        drop(b().await);
+        let seen = desk.view("b").await;
+        let freed = desk.machine().0.retry_step_with_new_key(&seen, "charge", &ada()).await.unwrap();
+        assert_eq!(freed, Intervened::Done);
+        let outcome = b().await;
+        assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
+        // The first request is the record of the refund.
+        wire.nth(wire.count() + number, Fate::HeldBefore);
+        code.gate.add_permits(100);
+        while wire.held() == 0 && !compensates.is_finished() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        compensates.abort();
+        desk.settle(&code).await;
+        let entries = code.script.books.entries();
+        let refunds = code.script.books.count("undo charge");
+        let report = desk.machine().0.report("b", "charge").step_version(1);
+        let reported = report.completed(&"paid").await.unwrap();
+        desk.settle_with(|completer| completer.register(code.clone()).register(second.clone())).await;
+        assert_eq!(reported, Reported::Known, "request {number}: {entries:?}");
+        assert_eq!(code.script.books.count("undo charge"), refunds, "request {number}");
+    }
+}
+
 /// One key under two step names.
 #[tokio::test]
 async fn one_key_under_two_names_is_compensated_once() {
@@ -265,7 +307,7 @@ async fn a_step_with_a_key_that_was_renamed_on_the_way_is_compensated_once() {
 
 /// An operator closes a workflow with two names for a charge in doubt.
 #[tokio::test]
-async fn workflow_with_two_names_for_a_charge_in_doubt_can_be_closed() {
+async fn workflow_with_two_names_for_one_charge_can_be_closed() {
     let desk = Desk::new().await;
     let script = Script::new(|flow, script| async move {
         let name = if script.call() == 0 { "pay" } else { "charge" };

@@ -1,4 +1,4 @@
-//! Limits the attempts of a message whose attempts end without an outcome.
+//! Limits the attempts of a message that end without an outcome.
 
 use super::letter::Letter;
 

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::header::Header;
 use super::place::Place;
-use super::step::{Placed, StepKind, StepRecord, StepState};
-use crate::core::time;
+use super::step::{Placed, StepKind, StepRecord, StepResult, StepState};
+use crate::core::{answer, time};
 
 /// The result of a compensation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -173,6 +173,18 @@ pub(crate) fn owed(
         StepState::Late if first => Owed::EndFirst,
         StepState::Late => Owed::CompensateLate,
     }
+}
+
+/// Returns the result that the record of a compensation contains. `None`: it is no completed
+/// compensation.
+pub(crate) fn recorded(record: &StepRecord) -> Option<Compensated> {
+    let result = record.result.as_ref().filter(|_| record.is_completed())?;
+    (record.kind == StepKind::Compensation).then(|| read(result))?
+}
+
+/// Reads the result of a compensation.
+pub(crate) fn read(result: &StepResult) -> Option<Compensated> {
+    answer::from_json(&answer::decode(result.at_hand()?.clone()).ok()?).ok()
 }
 
 /// Returns whether the step is fully compensated. `begun_for`: the state of the step when its

@@ -13,9 +13,9 @@ use crate::error::BoxError;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Probed {
-    /// It did not happen and will not: running it again is safe. A request that is unknown to the
-    /// provider may still arrive, so this also needs a proof that it cannot, such as an expiry that
-    /// is over. Do not make the provider refuse the key: the takeover sends it again.
+    /// It did not happen and cannot happen later: running it again is safe. A request that the
+    /// provider does not know may still arrive, so the request must also have expired. Do not let the
+    /// provider block the key: the takeover sends the same key.
     Safe,
     /// It happened, it may yet happen, or that is unknown: do not run it again.
     Unsafe,

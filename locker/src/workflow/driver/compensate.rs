@@ -50,7 +50,10 @@ impl Flow {
         let records: Vec<_> = all.records.into_iter().filter(|record| record.is_of(created)).collect();
         self.remember_all(records.clone());
         self.note_events(all.events);
-        let steps = self.placed(records).await?;
+        let mut steps = self.placed(records).await?;
+        for step in &mut steps {
+            Box::pin(self.settle_earlier(step)).await?;
+        }
         let only_late = self.lock_header().ended.is_some();
         // An undeclared step may be a pivot, so no step before it is compensated.
         let waits = |step: &&Placed| compensation::awaits_repair(&step.record, &self.lock_header());
@@ -152,20 +155,12 @@ impl Flow {
         // A late outcome, an operator or another workflow may change the record between any two
         // writes. Each write is conditional on the revision that was read. If a write is refused,
         // the next round decides again from the stored record.
-        let mut is_done = false;
         for _ in 0..ROUNDS {
-            if is_done && step.record.key_version > version {
-                let event = StepEvent::Compensated { seen: step.record.revision.clone(), version };
-                if !self.mark(&mut step, &event).await? || step.record.settled.contains(version) {
-                    return Ok(());
-                }
-                continue;
-            }
             let begun = self.recorded(&first).is_some();
             let (now, skew) = (self.time(), self.context().skew());
             let owed = compensation::owed(&step, &self.run_id(), version, begun, now, skew);
             let begun_for = match owed {
-                Owed::Nothing => return Ok(()),
+                Owed::Nothing => return self.settle_earlier(&mut step).await,
                 Owed::Wait(until) => return Err(StopKind::busy(&step.name(), until)),
                 Owed::Cancel => {
                     let event = StepEvent::Cancel { seen: step.record.revision.clone(), anyway: false };
@@ -189,7 +184,6 @@ impl Flow {
             }
             // If the outcome of a cancelled step has arrived in between, this write is refused. The
             // next round finds the compensation recorded, and marks the step without another call.
-            is_done = true;
             let event = StepEvent::Compensated { seen: step.record.revision.clone(), version };
             if !self.mark(&mut step, &event).await? || step.record.state == StepState::Compensated {
                 return Ok(());
@@ -198,13 +192,45 @@ impl Flow {
         Err(later(self, &step.name(), None, "its record changed during its compensation"))
     }
 
+    /// Records in a shared step that an earlier version of its key is settled, because this workflow
+    /// has compensated it.
+    ///
+    /// An operator may give the step a new key while the compensation runs, and the driver of the
+    /// compensation may die before it records this.
+    async fn settle_earlier(&self, step: &mut Placed) -> Result<(), StopKind> {
+        if step.at == step.record.id {
+            return Ok(());
+        }
+        for version in 1..step.record.key_version {
+            for _ in 0..ROUNDS {
+                if step.record.settled.contains(version) || !self.has_compensated(step, version) {
+                    break;
+                }
+                let event = StepEvent::Compensated { seen: step.record.revision.clone(), version };
+                if !self.mark(step, &event).await? {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn has_compensated(&self, step: &Placed, version: u32) -> bool {
+        let effect = Effect { version, ..step.effect() };
+        [false, true].into_iter().any(|late| {
+            let id = RecordId::compensation(self.workflow(), Undo { effect, late });
+            let recorded = self.recorded(&id).and_then(|record| compensation::recorded(&record));
+            recorded == Some(Compensated::Done)
+        })
+    }
+
     /// Writes the record after the event. If the write is refused, sets the stored record instead.
     /// `false`: the record was deleted.
     async fn mark(&self, step: &mut Placed, event: &StepEvent) -> Result<bool, StopKind> {
         let context = self.context();
         let rule = |stored: Option<&StepRecord>| on(stored, event, context.stamp());
         let seen = Some(step.record.clone());
-        let changed = context.store().change("compensate the step", seen, self.until(), rule);
+        let changed = context.store().change("compensate the step", seen, self.until_recorded(), rule);
         step.record = match Box::pin(changed).await? {
             Changed::Done(next) => {
                 self.remember(next.clone());

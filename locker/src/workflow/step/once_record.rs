@@ -346,8 +346,8 @@ impl Once<'_> {
     /// the workflow.
     ///
     /// The takeover makes this workflow compensate the step. If this workflow has ended, no
-    /// workflow would do so. Other workflows do not change the record of a step in doubt that they
-    /// do not compensate, so the revision of the record shows nothing about this workflow.
+    /// workflow compensates it. The revision of the record cannot show that: the end of a workflow
+    /// does not change the record of a step that another workflow compensates.
     async fn take_over_shared(
         &self,
         seen: &StepRecord,

@@ -58,16 +58,6 @@ impl Context {
                     metrics::count_late_outcome();
                     None
                 }
-                // Nothing else keeps this outcome.
-                Reported::Contradicts | Reported::NotAnEffect => {
-                    tracing::error!(
-                        workflow.key = self.shown(&report.place.id.workflow),
-                        workflow.step = report.place.id.shown(),
-                        ?reported,
-                        "a reported outcome was not recorded; an operator has to look at it"
-                    );
-                    None
-                }
                 _ => None,
             };
             return Ok((reported, record));

@@ -44,7 +44,7 @@ impl Flow {
                     continue;
                 }
                 let item = || event_receipt_item(&first.workflow, &place, receipt);
-                // A refusal: a later version has a receipt, so a later driver has written this one.
+                // If the write is refused, a later version has stored its receipt here.
                 let guard = Guard::NotOfLater(receipt.version);
                 Box::pin(store.put_item(VERB, &item, None, guard, until)).await?;
                 written.insert(place);

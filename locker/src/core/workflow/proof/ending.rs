@@ -233,7 +233,7 @@ fn first_of_the_waits_that_end_together_gives_the_reason() {
 
 /// The code did not run, so there are no needs.
 #[test]
-fn workflow_that_lost_too_many_drivers_waits_only_for_a_driver_at_work() {
+fn exhausted_workflow_waits_only_for_a_driver_at_work() {
     let exhausted = |name| run(&[(name, 200)], Returned::Exhausted);
     for name in ["its outcome is known, also a failure", "dropped or not reached: in doubt"] {
         assert_eq!(exhausted(name), Ending::Fail, "{name}");
@@ -272,7 +272,7 @@ fn once_steps_and_compensations_are_effects() {
 }
 
 #[test]
-fn driver_of_an_effect_is_at_work_until_its_time_and_the_skew_have_passed() {
+fn effect_is_at_work_until_its_time_and_the_skew_pass() {
     let started = changed(StepState::Started, |_| ());
     let free = crate::core::time::after(started.record.due, SKEW);
     let outlook = |now| Effect::of(&started, None, now, SKEW).map(|effect| effect.outlook);

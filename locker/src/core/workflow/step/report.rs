@@ -4,8 +4,7 @@
 use chrono::{DateTime, Utc};
 
 use super::{Intent, NewStep, RecordId, StepData, StepKind, StepRecord, StepResult, StepState};
-use crate::core::answer;
-use crate::core::workflow::compensation::Compensated;
+use crate::core::workflow::compensation::{self, Compensated};
 use crate::core::workflow::header::{Header, HeaderEvent, Stamp};
 use crate::core::workflow::place::{Former, Place};
 
@@ -199,9 +198,8 @@ impl<'a> Case<'a> {
     fn is_after_a_close(&self, header: &Header, result: &StepResult) -> bool {
         let is_own = self.seen.reporter.as_ref().is_some_and(|own| own.run_id() == header.run_id());
         let found_nothing = || {
-            let json = result.at_hand().and_then(|encoded| answer::decode(encoded.clone()).ok());
             self.step.kind == StepKind::Compensation
-                && json.and_then(|json| answer::from_json(&json).ok()) == Some(Compensated::Nothing)
+                && compensation::read(result) == Some(Compensated::Nothing)
         };
         // A retry lets only later steps run. The number shows the order.
         let is_before_the_close = header.closed_after.is_some_and(|seen| self.step.number <= seen);
