@@ -40,8 +40,8 @@ pub struct Settings {
     pub shards: u16,
     /// Whether this process spreads its writes over the [`shards`](Self::shards). Default: `true`.
     ///
-    /// With `false`, it writes only to the value of `status` that each process lists. So its `shards`
-    /// may exceed those of other processes. The command `locker` does this.
+    /// With `false`, it writes only to the value of `status` that each process lists. So its
+    /// `shards` may exceed those of other processes. The command `locker` does this.
     pub spread_writes: bool,
     /// How long one request may take, including the connection. Default: 1 second.
     pub attempt_timeout: Duration,

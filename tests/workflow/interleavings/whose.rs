@@ -214,7 +214,9 @@ async fn a_compensation_marks_only_what_it_compensated() {
 /// The same, and the driver of the refund dies at any request after it.
 #[tokio::test]
 async fn refund_whose_driver_dies_settles_the_version_in_the_next_run() {
-    for number in 1..8 {
+    let mut held = 0;
+    // The first request is the record of the refund.
+    for number in 2.. {
         let desk = Desk::new().await;
         let script = first_call_hangs();
         a_dies(&desk, &script).await;
@@ -235,12 +237,15 @@ async fn refund_whose_driver_dies_settles_the_version_in_the_next_run() {
         assert_eq!(freed, Intervened::Done);
         let outcome = b().await;
         assert!(matches!(outcome, Outcome::Completed(_)), "{outcome:?}");
-        // The first request is the record of the refund.
-        wire.nth(wire.count() + number, Fate::HeldBefore);
+        wire.nth(number, Fate::HeldBefore);
         code.gate.add_permits(100);
         while wire.held() == 0 && !compensates.is_finished() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
+        if compensates.is_finished() {
+            break;
+        }
+        held += 1;
         compensates.abort();
         desk.settle(&code).await;
         let entries = code.script.books.entries();
@@ -249,8 +254,9 @@ async fn refund_whose_driver_dies_settles_the_version_in_the_next_run() {
         let reported = report.completed(&"paid").await.unwrap();
         desk.settle_with(|completer| completer.register(code.clone()).register(second.clone())).await;
         assert_eq!(reported, Reported::Known, "request {number}: {entries:?}");
-        assert_eq!(code.script.books.count("undo charge"), refunds, "request {number}");
+        assert_eq!((refunds, code.script.books.count("undo charge")), (1, 1), "request {number}");
     }
+    assert!(held > 2, "{held}");
 }
 
 /// One key under two step names.

@@ -14,8 +14,8 @@ use crate::error::BoxError;
 #[non_exhaustive]
 pub enum Probed {
     /// It did not happen and cannot happen later: running it again is safe. A request that the
-    /// provider does not know may still arrive, so the request must also have expired. Do not let the
-    /// provider block the key: the takeover sends the same key.
+    /// provider does not know may still arrive, so the request must also have expired. Do not let
+    /// the provider block the key: the takeover sends the same key.
     Safe,
     /// It happened, it may yet happen, or that is unknown: do not run it again.
     Unsafe,

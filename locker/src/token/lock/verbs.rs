@@ -137,8 +137,8 @@ impl Lock {
     /// caller does the work unless it chose to take over; a takeover counts from the due time that
     /// the token had before. The cause is cut at 200 bytes; keep secrets out of it.
     ///
-    /// Returns no error. The write is tried one time. If it fails, the token is listed when it is due.
-    /// The log contains the cause in each case. The write of an
+    /// Returns no error. The write is tried one time. If it fails, the token is listed when it is
+    /// due. The log contains the cause in each case. The write of an
     /// [unlisted](crate::BeginBuilder::unlisted) token is tried until the deadline; if it fails,
     /// the token is as after a crash.
     ///

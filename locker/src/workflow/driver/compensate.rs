@@ -192,8 +192,8 @@ impl Flow {
         Err(later(self, &step.name(), None, "its record changed during its compensation"))
     }
 
-    /// Records in a shared step that an earlier version of its key is settled, because this workflow
-    /// has compensated it.
+    /// Records in a shared step that an earlier version of its key is settled, because this
+    /// workflow has compensated it.
     ///
     /// An operator may give the step a new key while the compensation runs, and the driver of the
     /// compensation may die before it records this.
