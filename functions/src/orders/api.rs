@@ -50,9 +50,9 @@ pub fn caller(request: &Parts) -> Option<String> {
 
 /// Removes the session from the ARN of an assumed role: another task of the same service has
 /// another session, and its retry must find the order of the first task. A session of IAM Identity
-/// Center is a person, so it stays. `None`: the caller is a user of a Cognito identity
-/// pool, and all users of a pool have one session name. Other roles whose sessions are
-/// persons, such as with SAML, need a rule of their own.
+/// Center is a person, so it stays. `None`: the caller is a user of a Cognito identity pool, and
+/// all users of a pool have one session name. Other roles whose sessions are persons, such as with
+/// SAML, need a rule of their own.
 fn without_session(arn: &str) -> Option<String> {
     let (before, role) = arn.split_once(":assumed-role/").unwrap_or((arn, ""));
     match role.rsplit_once('/') {

@@ -201,18 +201,17 @@ impl Flow {
         if step.at == step.record.id {
             return Ok(());
         }
-        for version in 1..step.record.key_version {
-            for _ in 0..ROUNDS {
-                if step.record.settled.contains(version) || !self.has_compensated(step, version) {
-                    break;
-                }
-                let event = StepEvent::Compensated { seen: step.record.revision.clone(), version };
-                if !self.mark(step, &event).await? {
-                    return Ok(());
-                }
+        for _ in 0..ROUNDS {
+            let is_open = |version: &u32| {
+                !step.record.settled.contains(*version) && self.has_compensated(step, *version)
+            };
+            let Some(version) = (1..step.record.key_version).find(is_open) else { return Ok(()) };
+            let event = StepEvent::Compensated { seen: step.record.revision.clone(), version };
+            if !self.mark(step, &event).await? {
+                return Ok(());
             }
         }
-        Ok(())
+        Err(later(self, &step.name(), None, "its record changed during its compensation"))
     }
 
     fn has_compensated(&self, step: &Placed, version: u32) -> bool {
