@@ -22,7 +22,7 @@ use crate::core::workflow::header::Awaited;
 use crate::core::workflow::place::{Place, shown_event};
 use crate::core::workflow::step::{Intent, RecordId};
 use crate::error::Error;
-use crate::store::{Action, Changed, Until, Versioned, Written};
+use crate::store::{Changed, Until, Versioned, Written};
 
 /// The most times that the record of an event may change while the code reaches its wait.
 const ROUNDS: usize = 10;
@@ -319,9 +319,8 @@ impl Flow {
         let context = self.context();
         let act = EventAct::Take { by: self.attempt().to_owned(), at: Box::new(new.clone()) };
         let Ok(taken) = record.on(&record.revision, &act, context.stamp()) else { return Ok(false) };
-        let (workflow, attempt) = (self.workflow().to_owned(), self.attempt().to_owned());
         let store = context.store();
-        let actions = [store.over(Some(&record), &taken), Action::DrivenBy { workflow, attempt }];
+        let actions = [store.over(Some(&record), &taken), self.still_drives()];
         let token = context.new_id();
         match Box::pin(store.transact("take the event", &actions, &token, self.until_recorded())).await? {
             Written::Done => {

@@ -4,7 +4,7 @@ use crate::core::workflow::event::{EventAct, EventRecord, fitting, owes};
 use crate::core::workflow::header::{DriverAct, Events, Header, HeaderEvent, HeaderRefusal, State};
 use crate::error::Error;
 use crate::metrics;
-use crate::store::{Changed, Over, Written};
+use crate::store::{Action, Changed, Over, Written};
 use crate::workflow::flow::Flow;
 use crate::workflow::stop::StopKind;
 
@@ -200,6 +200,11 @@ impl Flow {
             // A record too many is better than an outcome that is lost.
             Err(_) => false,
         }
+    }
+
+    /// Returns the check of a transaction that this driver still owns the workflow.
+    pub(crate) fn still_drives(&self) -> Action {
+        Action::DrivenBy { workflow: self.workflow().to_owned(), attempt: self.attempt().to_owned() }
     }
 
     /// Whether this driver still owns the workflow. Read after a start was written, so one side

@@ -285,7 +285,7 @@ fn actions_of(
         },
         // Another driver takes the workflow over, or an operator cancels it, before this commit.
         // Without the check, rows would be written that no compensation has read.
-        Action::DrivenBy { workflow: flow.workflow().to_owned(), attempt: flow.attempt().to_owned() },
+        flow.still_drives(),
     ];
     actions.extend(given.iter().cloned());
     let (context, now) = (flow.context(), flow.time());

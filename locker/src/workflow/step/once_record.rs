@@ -13,7 +13,7 @@ use crate::core::workflow::step::{
     Begin, HolderAct, NewStep, RecordId, StepEvent, StepKind, StepRecord, StepRefusal, StepState,
 };
 use crate::error::Error;
-use crate::store::{Action, Changed, Written};
+use crate::store::{Changed, Written};
 use crate::workflow::flow::Start;
 use crate::workflow::stop::StopKind;
 
@@ -234,9 +234,8 @@ impl Once<'_> {
             let stored = Box::pin(store.read_record(&start.new.id, until)).await?;
             let shared = self.shared(given, stored.as_ref(), start)?;
             let Ok(pointer) = given.on(&reached, context.stamp()) else { return Err(StopKind::Lost) };
-            let (workflow, attempt) = (flow.workflow().to_owned(), flow.attempt().to_owned());
-            let mut actions = vec![store.over(Some(given), &pointer), Action::DrivenBy { workflow, attempt }];
-            actions.push(store.over(stored.as_ref(), &shared));
+            let over = store.over(Some(given), &pointer);
+            let actions = [over, flow.still_drives(), store.over(stored.as_ref(), &shared)];
             let token = context.new_id();
             match Box::pin(store.transact("share the step", &actions, &token, until)).await? {
                 Written::Done => {
@@ -358,8 +357,7 @@ impl Once<'_> {
         let flow = self.flow;
         let (context, store) = (flow.context(), flow.context().store());
         let Ok(next) = seen.on(event, context.stamp()) else { return Ok(None) };
-        let (workflow, attempt) = (flow.workflow().to_owned(), flow.attempt().to_owned());
-        let actions = [store.over(Some(seen), &next), Action::DrivenBy { workflow, attempt }];
+        let actions = [store.over(Some(seen), &next), flow.still_drives()];
         let token = context.new_id();
         let write = async {
             let written = Box::pin(store.transact("start the step", &actions, &token, flow.until())).await?;
