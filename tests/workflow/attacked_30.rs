@@ -587,6 +587,9 @@ async fn closed_workflow_does_not_return_a_payment_that_its_operator_saw() {
     desk.settle(&code).await;
     desk.settle(&code).await;
     assert_eq!(code.books.entries(), ["undo ship"]);
+    assert_eq!(desk.quarantine().await, [""; 0]);
+    let view = desk.view("r/1").await;
+    assert_eq!(view.events()[0].state(), EventState::Taken);
 }
 
 /// Runs a map of this many charges whose provider gives no replies.
