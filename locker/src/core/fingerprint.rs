@@ -219,6 +219,18 @@ mod tests {
     }
 
     #[test]
+    fn name_and_secret_of_a_key_are_checked() {
+        let refusal = |id: &str, bytes: usize| FingerprintKey::new(id, vec![7_u8; bytes]).err();
+        for id in ["2026", "k-1", "k_1"] {
+            assert_eq!(refusal(id, 16), None, "{id}");
+        }
+        for id in ["", "k:1", "k 1", "ä"] {
+            assert_eq!(refusal(id, 16), Some(InvalidFingerprintKey::Name.into()), "{id}");
+        }
+        assert_eq!(refusal("k1", 15), Some(InvalidFingerprintKey::Secret { bytes: 15 }.into()));
+    }
+
+    #[test]
     fn a_keyed_fingerprint_matches_under_its_key_only() {
         let print = Fingerprint::of_bytes("request");
         let stored = print.stored(&[key("k1")]);

@@ -189,6 +189,9 @@ mod tests {
             both.record(&[("a", Refuses), ("b", Refuses)], at(0)),
             Some(Turn::Opened { refuses: true })
         );
+        let mut three = Breaker::default();
+        let call = ["a", "b", "c"].map(|subject| (subject, Refuses));
+        assert_eq!(three.record(&call, at(0)), Some(Turn::Opened { refuses: true }));
         let mut one_of = Breaker::default();
         one_of.record(&[("a", Refuses), ("b", Accepts)], at(0));
         one_of.record(&[("c", Refuses)], at(0));
@@ -249,5 +252,17 @@ mod tests {
             let turn = Some(Turn::StaysOpen { refuses: false });
             assert_eq!(breaker.record(&[("b", shown)], at(1)), turn, "{shown:?}");
         }
+    }
+
+    #[test]
+    fn end_of_an_accepted_probe_does_not_end_the_next_probe() {
+        let mut breaker = after(&[("a", Refuses), ("b", Refuses)]);
+        assert_eq!(breaker.ask(at(60)), Admission::Probe(1));
+        assert_eq!(breaker.record(&[("c", Accepts)], at(61)), Some(Turn::Closed));
+        breaker.record(&[("a", Refuses), ("b", Refuses)], at(62));
+        breaker.begin_run();
+        assert_eq!(breaker.ask(at(63)), Admission::Probe(2));
+        breaker.leave(1);
+        assert_eq!(breaker.ask(at(63)), Admission::Wait);
     }
 }

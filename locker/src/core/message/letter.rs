@@ -483,8 +483,9 @@ impl Letter {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::core::token::record::tests::by;
 
-    fn at(seconds: i64) -> DateTime<Utc> {
+    pub(in crate::core::message) fn at(seconds: i64) -> DateTime<Utc> {
         DateTime::UNIX_EPOCH + TimeDelta::seconds(seconds)
     }
 
@@ -520,7 +521,7 @@ pub(crate) mod tests {
         Letter::committed(new(origin, &content()))
     }
 
-    fn aside(order: Order<'_>) -> ReceivedLetter<'_> {
+    pub(in crate::core::message) fn aside(order: Order<'_>) -> ReceivedLetter<'_> {
         ReceivedLetter {
             consumer: "packer",
             order,
@@ -711,6 +712,19 @@ pub(crate) mod tests {
         let letter = Letter(LetterData { held_until: Some(at(50)), ..committed().0 });
         assert_eq!([49, 50, 51].map(|now| letter.is_held(at(now))), [true, false, false]);
         assert!(!committed().is_held(at(0)));
+    }
+
+    #[test]
+    fn act_of_an_operator_is_the_latest_request() {
+        let acted = Letter(LetterData { intervention: Some(by("ada")), ..committed().0 });
+        assert_eq!((acted.opened(), acted.requested()), (Some(at(60)), at(60)));
+        assert_eq!((committed().opened(), committed().requested()), (None, at(10)));
+    }
+
+    #[test]
+    fn unsent_message_with_another_due_time_is_listed_as_retrying() {
+        let paused = Letter(LetterData { next_due: at(41), ..committed().0 });
+        assert_eq!((committed().status(), paused.status()), ("unsent", "retrying"));
     }
 
     #[test]

@@ -133,3 +133,70 @@ impl Letter {
         self.class.filter(|class| *class == Class::InDoubt)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::message::letter::tests::{aside, at, committed};
+    use crate::core::message::letter::{LetterData, Order, ReceivedLetter};
+
+    /// Received at 10, after a dead message of its group.
+    fn waiting() -> Letter {
+        Letter::received(ReceivedLetter { dead: None, ..aside(Order::Group("order/7")) })
+    }
+
+    fn take() -> LetterAct {
+        LetterAct::Take { by: "relay".to_owned(), lease: Duration::from_secs(60) }
+    }
+
+    fn failed(class: Option<Class>) -> LetterAct {
+        LetterAct::Failed { class, cause: "no reply".to_owned(), pause: Duration::from_secs(5) }
+    }
+
+    fn refused(class: Option<Class>) -> LetterAct {
+        LetterAct::Refused { class, cause: "no such queue".to_owned() }
+    }
+
+    fn on(letter: &Letter, seconds: i64, act: LetterAct) -> Result<Letter, LetterRefusal> {
+        let mark = Mark { now: at(seconds), revision: "next".to_owned() };
+        letter.on(&LetterEvent::new(&letter.revision, act), mark)
+    }
+
+    #[test]
+    fn waiting_message_is_in_doubt_if_its_lease_ends() {
+        let taken = on(&waiting(), 10, take()).unwrap();
+        assert_eq!((taken.class, taken.next_due), (None, at(70)));
+        assert_eq!(on(&taken, 69, take()), Err(LetterRefusal::NotDue));
+        assert!(on(&taken, 70, take()).unwrap().is_in_doubt());
+    }
+
+    #[test]
+    fn later_failure_replaces_each_class_but_in_doubt() {
+        for (class, next) in [
+            (None, Class::Permanent),
+            (Some(Class::Transient), Class::Permanent),
+            (Some(Class::InDoubt), Class::InDoubt),
+        ] {
+            let letter = Letter(LetterData { class, ..committed().0 });
+            for act in [failed(Some(Class::Permanent)), refused(Some(Class::Permanent))] {
+                assert_eq!(on(&letter, 40, act).unwrap().class, Some(next), "{class:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn message_is_dead_72_hours_after_its_first_try() {
+        let tried = on(&committed(), 40, failed(None)).unwrap();
+        let state_after = |seconds: i64| on(&tried, 40 + seconds, failed(None)).unwrap().state;
+        assert_eq!(state_after(259_199), MessageState::Unsent);
+        assert_eq!(state_after(259_200), MessageState::Dead);
+    }
+
+    #[test]
+    fn refusal_of_an_unsent_message_counts_one_attempt() {
+        let attempts = |letter: &Letter| on(letter, 50, refused(None)).unwrap().attempts;
+        let taken = on(&committed(), 40, take()).unwrap();
+        assert_eq!([&committed(), &taken].map(attempts), [1, 1]);
+        assert_eq!(attempts(&waiting()), 0, "a message that its queue does not deliver was not tried");
+    }
+}

@@ -285,4 +285,21 @@ released by an operator, runs: Nothing Nothing Nothing yes Nothing NotOperators 
         record.key_use.since = Some(at(10));
         assert_eq!(may(TokenAct::Resolve(Of::Stuck), &record, &facts(90, None)), Ok(()));
     }
+
+    #[test]
+    fn only_a_key_that_the_provider_refused_is_replaced_unasked() {
+        let refused = || ended_in(TokenState::Failed);
+        let mut used_before = refused();
+        used_before.key_use.since = Some(at(10));
+        for (name, record, is_replaced) in [
+            ("refused", refused(), true),
+            ("completed", ended_in(TokenState::Completed), false),
+            ("closed", Record { resolution: Some(Resolution::Closed), ..refused() }, false),
+            ("taken over", Record { taken_over_from: Some("a-0".to_owned()), ..refused() }, false),
+            ("used before", used_before, false),
+        ] {
+            assert_eq!(gives_new_key(false, &record), is_replaced, "{name}");
+            assert!(gives_new_key(true, &record), "{name}");
+        }
+    }
 }

@@ -43,3 +43,29 @@ impl Audit {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::answer::Encoded;
+    use crate::core::token::record::TokenState;
+    use crate::core::token::record::tests::{by, ended_in};
+
+    fn answer(json: &str) -> Body {
+        Body::Inline(Encoded::plain(json.to_owned()))
+    }
+
+    #[test]
+    fn audit_record_has_the_answer_unless_it_is_erased() {
+        for (resolution, stored, given, kept) in [
+            (Resolution::Released, answer("7"), None, Some(answer("7"))),
+            (Resolution::Corrected, answer("7"), Some(answer("8")), Some(answer("8"))),
+            (Resolution::Redacted, answer("7"), None, None),
+            (Resolution::Released, Body::Redacted, None, None),
+        ] {
+            let found = Record { body: Some(stored), ..ended_in(TokenState::Completed) };
+            let audit = Audit::new(resolution, &found, by("ann"), given, ("e-1", 1, None));
+            assert_eq!((audit.answer, audit.found.body), (kept, None), "{resolution:?}");
+        }
+    }
+}

@@ -183,6 +183,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::core::class::Class;
     use crate::core::token::record::tests::{at, begun, by, ended_in};
     use crate::core::token::record::{Intervention, StoredFingerprint};
     use crate::core::token::resolution::Resolution;
@@ -210,6 +211,12 @@ mod tests {
             let record = Record { state, ..begun() };
             assert_eq!(found(&record, &ASKING), Ok(expected), "{state:?}");
         }
+    }
+
+    #[test]
+    fn begin_finds_that_a_restore_holds_the_token() {
+        let held = Record { class: Some(Class::InDoubt), ..ended_in(TokenState::Held) };
+        assert_eq!(found(&held, &ASKING), Ok(Found::Restored));
     }
 
     #[test]

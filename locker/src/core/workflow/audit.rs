@@ -79,3 +79,28 @@ impl WorkflowAudit {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+
+    use super::*;
+
+    #[test]
+    fn large_result_is_repeated_only_if_it_replaces_a_body() {
+        let operator = Intervention {
+            by: "ada".to_owned(),
+            reason: "to see".to_owned(),
+            at: DateTime::from_timestamp_millis(1_795_259_349_120).unwrap(),
+        };
+        let repeated = |bytes: usize, replaced: Option<Encoded>| {
+            let given = Some(Encoded::plain("7".repeat(bytes)));
+            let deed = Deed { given, replaced, ..Deed::of_workflow(Resolution::Corrected) };
+            let audit = WorkflowAudit::new(deed, ("order/7", None), operator.clone(), ("7", 1, None));
+            audit.given.map(|given| given.bytes.len())
+        };
+        assert_eq!((repeated(LARGEST, None), repeated(LARGEST + 1, None)), (Some(LARGEST), None));
+        let body = Encoded::plain("1".to_owned());
+        assert_eq!(repeated(LARGEST + 1, Some(body)), Some(LARGEST + 1));
+    }
+}

@@ -3,9 +3,10 @@
 use super::header_page::header_in;
 use super::page::{Table, cell};
 use super::sample::{self, at, by, stamp, start, undo};
+use crate::core::answer::Encoded;
 use crate::core::workflow::event::{
     Arrived, Decision, EventAct, EventData, EventRecord, EventRefusal, EventState, Former, Identity, Met,
-    NewWait, Reached, Signal, Signalled, receipt_places,
+    NewWait, Reached, Signal, Signalled, fitting, receipt_places,
 };
 use crate::core::workflow::header::{Header, HeaderData, HeaderEvent, OperatorAct, State};
 use crate::core::workflow::place::Place;
@@ -397,6 +398,9 @@ fn sender_recognises_its_own_event_after_a_lost_reply() {
         again.answer = Some(first);
         let Decision::Answer(answer) = again.decide(&met, stamp(at(60), "again")) else { panic!("{state}") };
         assert_eq!(answer, first);
+        let other = Signal { by: "a-2".to_owned(), ..again.clone() };
+        let Decision::Answer(answer) = other.decide(&met, stamp(at(60), "other")) else { panic!("{state}") };
+        assert_eq!(answer, Signalled::Duplicate, "another call stored it");
         again.answer = None;
         let Decision::Answer(answer) = again.decide(&met, stamp(at(60), "again")) else { panic!("{state}") };
         assert_eq!(answer, Signalled::Duplicate);
@@ -419,4 +423,88 @@ fn late_event_leaves_the_outcome() {
         let next = ended.on(&event, stamp(at(60), "event")).expect("it is allowed");
         assert_eq!(next.answered(), None, "{event:?}");
     }
+}
+
+#[test]
+fn signal_without_a_workflow_is_not_stored() {
+    let signalled = |header| {
+        let met = Met { header, event: None, surplus: None, former: None };
+        match signal(event(Some("1"), "paid"), "a-1").decide(&met, stamp(at(55), "signal")) {
+            Decision::Answer(answer) | Decision::Write { answer, .. } => answer,
+            other => panic!("{other:?}"),
+        }
+    };
+    for (header, is_stored) in
+        [(None, false), (Some(header_in("reaping")), false), (Some(header_in("waiting")), true)]
+    {
+        assert_eq!(signalled(header).is_stored(), is_stored);
+    }
+}
+
+/// Otherwise an event would shorten the backoff of a retry.
+#[test]
+fn event_that_the_code_waits_for_makes_its_workflow_due() {
+    let due = |state| {
+        let met =
+            Met { header: Some(header_in("waiting")), event: record_in(state), surplus: None, former: None };
+        match signal(event(Some("1"), "paid"), "a-1").decide(&met, stamp(at(55), "signal")) {
+            Decision::Write { header: (_, then), .. } => then.next_due,
+            other => panic!("{state}: {other:?}"),
+        }
+    };
+    assert_eq!((due("waiting"), due("no record")), (at(55), at(600)));
+}
+
+#[test]
+fn surplus_event_replaces_only_the_record_in_its_own_place() {
+    let written = |id: &str, surplus| {
+        let (header, main) = (Some(header_in("waiting")), record_in("given"));
+        let met = Met { header, event: main, surplus: Some(surplus), former: None };
+        match signal(event(Some(id), "paid"), "a-2").decide(&met, stamp(at(55), "signal")) {
+            Decision::Write { event: (over, next), .. } => (over.map(|over| over.run), *next),
+            other => panic!("{id}: {other:?}"),
+        }
+    };
+    let (over, second) = written("2", Vec::new());
+    assert_eq!(over, None);
+    // An earlier workflow under the key left the record of the same event.
+    let former = EventRecord::stored(EventData { run: at(-1), ..EventData::clone(&second) });
+    assert_eq!(written("2", vec![former.clone()]).0, Some(at(-1)));
+    assert_eq!(written("3", vec![former]).0, None);
+}
+
+#[test]
+fn wait_expires_at_its_time_and_not_before() {
+    let waiting = record_in("waiting").expect("a record");
+    let expired = |now| {
+        let act = EventAct::Expire { by: "run-1".to_owned() };
+        waiting.on(&waiting.revision, &act, stamp(at(now), "expire")).map(|next| next.state)
+    };
+    assert_eq!(expired(599), Err(EventRefusal::Found(EventState::Waiting)));
+    assert_eq!(expired(600), Ok(EventState::Expired));
+}
+
+#[test]
+fn moved_event_is_stored_with_the_next_version() {
+    let given = record_in("given").expect("a record");
+    let moved = given.moved("order/7 v2", at(1000), stamp(at(1000), "moved"));
+    assert_eq!(moved.id, RecordId::at("order/7 v2", Place::Event("paid")));
+    assert_eq!((moved.run, moved.revision.as_str()), (at(1000), "r-moved"));
+    assert_eq!((moved.state, moved.bytes()), (EventState::Given, given.bytes()));
+}
+
+#[test]
+fn transaction_takes_ninety_records_and_three_megabytes() {
+    const MEGABYTE: usize = 1024 * 1024;
+    let sized = |bytes: usize| {
+        let identity = Identity { id: None, value: Encoded::plain("7".repeat(bytes)) };
+        let arrived = Some(Arrived { identity, at: at(50), by: "a-1".to_owned() });
+        let given = record_in("given").expect("a record");
+        EventRecord::stored(EventData { arrived, ..EventData::clone(&given) })
+    };
+    let small = vec![sized(1); 100];
+    let taken = [0, 60, 90, 99].map(|others| fitting(&small, others));
+    assert_eq!((taken, fitting(&small[..20], 60)), ([90, 30, 0, 0], 20));
+    let large = [MEGABYTE, MEGABYTE, MEGABYTE, 1].map(sized);
+    assert_eq!((fitting(&large, 0), fitting(&large, 88)), (3, 2));
 }

@@ -8,7 +8,7 @@ use crate::core::answer::Encoded;
 use crate::core::workflow::header::{Header, HeaderData, List, State};
 use crate::core::workflow::place::{Effect, Former, Place, Undo};
 use crate::core::workflow::step::{
-    Happened, NewStep, Outcome, RecordId, Report, Reported, Seen, StepKind, StepRecord, StepResult,
+    Happened, Intent, NewStep, Outcome, RecordId, Report, Reported, Seen, StepKind, StepRecord, StepResult,
     StepState, Versions,
 };
 
@@ -292,6 +292,47 @@ fn version_that_was_left_behind_is_settled_for_all_workflows() {
         assert_eq!(decided.steps[0].1.state, StepState::Late);
         let settles = |(was_there, record): &(bool, StepRecord)| *was_there && record.settled.contains(1);
         assert!(decided.steps[1..].iter().all(settles));
+    }
+}
+
+/// Later writes are conditional on the revision, and those of the holder on the attempt.
+#[test]
+fn reported_step_has_the_revision_and_attempt_of_the_report() {
+    let started = in_state(StepState::Started).record;
+    let decided = decided(&report(paid()), seen(Some(started), Some(header_in("driven"))));
+    let (_, record) = &decided.steps[0];
+    assert_eq!((record.revision.as_str(), record.attempt.as_str()), ("r-report", "a-report"));
+}
+
+#[test]
+fn outcome_next_to_its_step_has_its_own_version_and_result() {
+    let declared = || {
+        let undo = step("pay", "run-1", 1).compensation.expect("it has one");
+        Some(Intent { name: "reported".to_owned(), ..undo })
+    };
+    let written = |record: StepRecord, outcome: Outcome| {
+        let outcome = Outcome { compensation: declared(), ..outcome };
+        let decided = decided(&report(outcome), seen(Some(record), Some(header_in("driven"))));
+        decided.steps.into_iter().next().expect("a record").1
+    };
+    let third = changed(StepState::Started, |data| data.key_version = 3).record;
+    let left = written(third, outcome(result("paid"), 2));
+    assert_eq!((left.key_version, left.state, left.ended), (2, StepState::Late, Some(at(30))));
+    assert_eq!((left.result.clone(), left.compensation.clone()), (Some(result("paid")), declared()));
+    // An operator decides whether the second result is a second effect.
+    let second = written(completed("1"), paid());
+    assert_eq!((second.key_version, second.state, second.ended), (1, StepState::Late, Some(at(30))));
+    assert_eq!((second.result.clone(), second.compensation.clone()), (Some(result("paid")), None));
+}
+
+/// The reaper would delete the outcome with the workflow.
+#[test]
+fn workflow_that_is_being_deleted_takes_no_outcome() {
+    for state in [StepState::Started, StepState::Failed, StepState::Completed] {
+        let seen = seen(Some(in_state(state).record), Some(header_in("reaping")));
+        let decided = decided(&report(paid()), seen);
+        assert_eq!(decided.reported, Reported::Unknown, "{state:?}");
+        assert!(decided.steps.is_empty() && decided.headers.is_empty(), "{state:?}");
     }
 }
 

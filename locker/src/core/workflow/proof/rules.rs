@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use super::sample::{SKEW, at, result, stamp, start, step, workflow};
-use crate::core::answer::{Body, Codec};
+use super::header_page::header_in;
+use super::sample::{SKEW, at, by, result, stamp, start, step, workflow};
+use crate::core::answer::{Body, Codec, Encoded};
+use crate::core::restored::Restored;
 use crate::core::retry::Backoff;
 use crate::core::time;
 use crate::core::workflow::compensation::{self, Compensated, Owed};
 use crate::core::workflow::decide::{self, Found, Patience, is_exhausted};
 use crate::core::workflow::header::{
-    Claim, DriverAct, Events, Header, HeaderData, HeaderEvent, List, MostCrashes, Pause, ReaperAct, State,
+    Claim, DriverAct, Events, Header, HeaderData, HeaderEvent, HeaderRefusal, List, MostCrashes, OperatorAct,
+    Pause, ReaperAct, State,
 };
 use crate::core::workflow::place::{Effect, Former, Place, Undo};
 use crate::core::workflow::step::{
@@ -38,20 +41,26 @@ fn claimed(header: &Header, now: i64) -> Header {
 
 /// `progressed`: the lost run recorded an outcome.
 fn claimed_after(header: &Header, progressed: bool, now: i64) -> Header {
-    let owner = "machine".to_owned();
-    let claim = Claim {
-        owner,
+    claimed_by(header, Claim { progressed, ..claim(header) }, now)
+}
+
+fn claimed_by(header: &Header, claim: Claim, now: i64) -> Header {
+    header.on(&HeaderEvent::Claim(claim), stamp(at(now), "claim")).expect("it is due")
+}
+
+fn claim(header: &Header) -> Claim {
+    Claim {
+        owner: "machine".to_owned(),
         name: header.name.clone(),
         code: 1,
         started: header.created,
         is_named: false,
         expected: None,
         may_take: Duration::ZERO,
-        progressed,
+        progressed: false,
         most_crashes: Some(MostCrashes { in_a_row: 3, in_all: 9 }),
         restored: None,
-    };
-    header.on(&HeaderEvent::Claim(claim), stamp(at(now), "claim")).expect("it is due")
+    }
 }
 
 #[test]
@@ -280,6 +289,24 @@ fn nothing_found_before_the_outcome_came_proves_nothing() {
     }
 }
 
+#[test]
+fn only_a_completed_compensation_has_a_result() {
+    use StepKind::{Compensation, Once};
+    use StepState::{Completed, Failed};
+    let recorded = |kind, state, json: &str| {
+        let result = Encoded::plain(json.to_owned());
+        let placed = changed(state, |data| {
+            (data.kind, data.result) = (kind, Some(result.clone().into()));
+        });
+        compensation::recorded(&placed.record)
+    };
+    assert_eq!(recorded(Compensation, Completed, "\"done\""), Some(Compensated::Done));
+    assert_eq!(recorded(Compensation, Completed, "\"nothing\""), Some(Compensated::Nothing));
+    assert_eq!(recorded(Compensation, Completed, "\"paid\""), None);
+    assert_eq!(recorded(Compensation, Failed, "\"done\""), None);
+    assert_eq!(recorded(Once, Completed, "\"done\""), None);
+}
+
 /// A step in this state. Its driver may be at work until 10 seconds after the start.
 pub(super) fn changed(state: StepState, change: impl Fn(&mut StepData)) -> Placed {
     let placed = completed("pay", 1, |_| ());
@@ -464,6 +491,57 @@ fn deletion_remembers_how_the_workflow_ended() {
         assert_eq!((header.state, header.ending), (State::Reaping, Some(State::Completed)));
         assert_eq!(header.next_due, at(due));
     }
+}
+
+#[test]
+fn ended_workflow_is_redacted_once() {
+    let answer = Body::Beside { codec: Codec::Json, id: "answer".to_owned(), bytes: 1 };
+    for result in [None, Some(answer)] {
+        let running = workflow(Some("machine"), "start");
+        let act = DriverAct::Complete { result: result.clone(), note: Some("to card 7".to_owned()) };
+        let event = HeaderEvent::Driver { attempt: running.attempt.clone(), events: Events::default(), act };
+        let ended = running.on(&event, stamp(at(1), "end")).expect("its driver may");
+        assert!(ended.input.is_some() && ended.reason.is_some());
+        let redacted = |header: &Header| {
+            let (seen, by) = (header.revision.clone(), by(at(5)));
+            let event = HeaderEvent::Operator { seen, by, act: OperatorAct::Redact };
+            header.on(&event, stamp(at(5), "redact"))
+        };
+        let erased = redacted(&ended).expect("it has ended");
+        let answer = result.map(|_| Body::Redacted);
+        assert_eq!((erased.input.clone(), erased.result.clone()), (Some(Body::Redacted), answer));
+        assert_eq!((erased.state, erased.reason.as_deref()), (State::Completed, None));
+        assert_eq!(erased.intervention, Some(by(at(5))));
+        assert_eq!(redacted(&erased).expect_err("it is erased"), HeaderRefusal::NotPossible);
+    }
+}
+
+/// The table may have forgotten steps that ran before the restore.
+#[test]
+fn restored_workflow_runs_after_an_operator_opened_it() {
+    let restored = Some(Restored::new(at(500), SKEW));
+    for (opened, listed) in
+        [(None, List::Quarantine), (Some(505), List::Quarantine), (Some(506), List::Unfinished)]
+    {
+        let data = HeaderData::clone(&workflow(None, "start"));
+        let header = Header::stored(HeaderData { opened: opened.map(at), ..data });
+        let next = claimed_by(&header, Claim { restored, ..claim(&header) }, 600);
+        let is_driven = listed == List::Unfinished;
+        assert_eq!((next.listed, next.locked_by.is_some()), (Some(listed), is_driven), "{opened:?}");
+    }
+}
+
+/// The next version runs, so the completed steps of this version stay.
+#[test]
+fn operator_retries_a_continued_version_and_never_compensates_it() {
+    let event = HeaderEvent::Late { item: "step/pay".to_owned() };
+    let late = header_in("continued").on(&event, stamp(at(60), "late")).expect("it is kept");
+    let operated = |act| {
+        let event = HeaderEvent::Operator { seen: late.revision.clone(), by: by(at(61)), act };
+        late.on(&event, stamp(at(61), "operate")).map(|next| next.ending)
+    };
+    assert_eq!(operated(OperatorAct::Retry), Ok(Some(State::Continued)));
+    assert_eq!(operated(OperatorAct::Compensate), Err(HeaderRefusal::NotPossible));
 }
 
 #[test]

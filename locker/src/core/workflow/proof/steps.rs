@@ -8,7 +8,7 @@ use crate::core::workflow::compensation;
 use crate::core::workflow::decide::Found;
 use crate::core::workflow::header::{Header, HeaderData};
 use crate::core::workflow::step::{
-    Apart, Begin, HolderAct, NewStep, OperatorStep, Placed, RecordId, StepData, StepEvent, StepKind,
+    Apart, Begin, End, HolderAct, NewStep, OperatorStep, Placed, RecordId, StepData, StepEvent, StepKind,
     StepRecord, StepRefusal, StepResult, StepState, Versions,
 };
 
@@ -35,6 +35,55 @@ fn started_step_is_cancelled_once_its_driver_is_overdue() {
     assert_eq!(cancelled(9, false), Err(StepRefusal::Busy(at(10))));
     assert_eq!(cancelled(9, true), Ok(StepState::Cancelled));
     assert_eq!(cancelled(10, false), Ok(StepState::Cancelled));
+}
+
+#[test]
+fn step_is_taken_over_once_its_driver_is_overdue() {
+    let started = in_state(StepState::Started).record;
+    let taken = |now| {
+        let new = Box::new(step("pay", "run-2", 1));
+        let event = StepEvent::TakeOver { seen: started.revision.clone(), new, due: at(60) };
+        started.on(&event, stamp(at(now), "take")).map(|record| record.owner.clone())
+    };
+    assert_eq!(taken(9), Err(StepRefusal::Busy(at(10))));
+    assert_eq!(taken(10), Ok("run-2".to_owned()));
+}
+
+/// A step with its own key would run again if DynamoDB deleted its held record.
+#[test]
+fn held_record_of_a_step_does_not_expire() {
+    let ttl = |end| {
+        let started = in_state(StepState::Started).record;
+        let act = HolderAct::End { end, doubt: false, ttl: Some(7), by: "run-1".to_owned() };
+        let event = StepEvent::Holder { attempt: started.attempt.clone(), act };
+        started.on(&event, stamp(at(3), "end")).expect("the holder's own").ttl
+    };
+    assert_eq!(ttl(End::Completed(result("paid"))), Some(7));
+    assert_eq!(ttl(End::Failed(result("declined"))), Some(7));
+    assert_eq!(ttl(End::Held(result("odd"))), None);
+}
+
+/// If the step starts again after the close, its effect counts under a later number.
+#[test]
+fn pointer_is_replaced_if_the_operator_saw_it_at_the_close() {
+    let point = |kind, is_given: bool, seen| {
+        let stored = changed(StepState::Started, |data| {
+            (data.kind, data.number) = (kind, 3);
+            data.intervention = is_given.then(|| by(at(5)));
+        });
+        let new = NewStep { kind: StepKind::Pointer, ..step("pay", "run-2", 9) };
+        StepRecord::point(Some(&stored.record), &new, seen, stamp(at(20), "point")).map(|next| next.number)
+    };
+    assert_eq!(point(StepKind::Pointer, false, Some(3)), Ok(9));
+    for (kind, is_given, seen) in [
+        (StepKind::Pointer, false, None),
+        (StepKind::Pointer, false, Some(2)),
+        (StepKind::Pointer, true, Some(3)),
+        (StepKind::Once, false, Some(3)),
+    ] {
+        let kept = point(kind, is_given, seen);
+        assert_eq!(kept, Err(StepRefusal::Changed), "{kind:?}, given: {is_given}, seen: {seen:?}");
+    }
 }
 
 #[test]
