@@ -256,6 +256,22 @@ async fn completed_effect_that_is_not_reached_is_reported() {
     }
 }
 
+/// No run completed the step.
+#[tokio::test]
+async fn step_that_an_operator_completed_may_stay_unreached() {
+    let desk = Desk::new().await;
+    let (books, runs) = (Books::default(), Arc::new(AtomicU32::new(1)));
+    let code = Cards { books, runs, unreached: Unreached::Quarantine };
+    let (workflows, _) = desk.machine();
+    drop(workflows.start(&code, "c/1", &()).enqueue().await.unwrap());
+    let view = desk.view("c/1").await;
+    let resolved = workflows.resolve_step(&view, "charge-c", &serde_json::Value::Null, &ada()).await;
+    assert_eq!(resolved.unwrap(), Intervened::Done);
+    desk.settle(&code).await;
+    let view = desk.view("c/1").await;
+    assert_eq!((view.state(), view.reason()), (State::Completed, None));
+}
+
 /// The operator knows of the step. The code takes another branch in the next run.
 #[tokio::test]
 async fn step_in_doubt_that_an_operator_skipped_may_stay_unreached() {
