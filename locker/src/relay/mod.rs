@@ -2,8 +2,9 @@
 //!
 //! A message is stored in the transaction that commits your rows ([`Outbox`]). A [`Relay`] sends it
 //! to the target of its topic until the target accepts it, so it is sent at least once. Run the
-//! relay each minute, also if each sender sends its own messages. A message whose content its
-//! target refuses is dead: see [`dead_letters`](crate::dead_letters).
+//! relay each minute. Senders that send their own messages need it too, because a sender may crash.
+//! If the target refuses the content of a message, the message is dead: see
+//! [`dead_letters`](crate::dead_letters).
 
 mod batcher;
 mod expired;

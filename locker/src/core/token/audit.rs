@@ -29,7 +29,7 @@ impl Audit {
         (id, shards, ttl): (&str, u16, Option<i64>),
     ) -> Self {
         let token = found.key.as_str();
-        // An audit record lives longer than its token, and must not contain what the act erased.
+        // An audit record lives longer than its token, and must not contain an erased answer.
         let is_kept = resolution != Resolution::Redacted;
         let of_token = || found.body.clone().filter(|body| is_kept && *body != Body::Redacted);
         Self {
