@@ -10,11 +10,12 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
 use http::StatusCode;
 use locker::http::{Disposition, Resumable};
-use locker_tests::{Bench, Fate, Provider};
-use serde_json::Value;
+use locker::{Failure, Form, Intervened, Locker};
+use locker_tests::{Bench, Fate, Provider, ada, held_by};
+use serde_json::{Value, json};
 
 use super::cut_short::Breaking;
-use super::{EXPECTED, LATE, layer, listed, posted, send};
+use super::{EXPECTED, LATE, layer, listed, posted, problem, send};
 
 #[tokio::test]
 async fn one_effect_a_request_set_aside_keeps_its_fingerprint() {
@@ -26,7 +27,7 @@ async fn one_effect_a_request_set_aside_keeps_its_fingerprint() {
         let key = format!("order/{id}");
         let charge = inner.token(&key).run(async |attempt: locker::Attempt| {
             books.charge(&attempt.idempotency_key());
-            Err::<String, _>(locker::Failure::in_doubt("no reply".to_owned()))
+            Err::<String, _>(Failure::in_doubt("no reply".to_owned()))
         });
         charge.await.map_or(StatusCode::GATEWAY_TIMEOUT, |_| StatusCode::CREATED)
     };
@@ -41,6 +42,106 @@ async fn one_effect_a_request_set_aside_keeps_its_fingerprint() {
     // The same request takes over at once, and meets its order.
     assert_eq!(send(&app, posted("/orders"), "7").await.status, 504);
     assert_eq!(provider.charges("order/7"), 1);
+}
+
+/// The order that a handler begins, as a response.
+fn order_of(locker: &Locker, resumable: Option<Resumable>) -> Router {
+    let inner = locker.clone();
+    let order = async move || -> Response {
+        let charge =
+            inner.token("order/7").run(async |_| Err::<String, _>(Failure::needs_operator("odd".to_owned())));
+        match charge.await {
+            Ok(receipt) => receipt.into_inner().into_response(),
+            Err(error) => error.response(),
+        }
+    };
+    let layer = layer(locker.clone(), |settings| settings.resumable = resumable);
+    Router::new().route("/orders", post(order)).layer(layer)
+}
+
+#[tokio::test]
+async fn one_effect_an_order_that_is_held_is_answered_once_an_operator_has_decided() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let app = order_of(&locker, Some(Resumable::one_effect(Duration::ZERO)));
+    for _ in 0..2 {
+        let held = send(&app, posted("/orders"), "").await;
+        assert_eq!((held.problem(), held.is_replay()), (problem(409, "held", false), false));
+    }
+    assert_eq!(listed(&locker).await, ["order/7"]);
+    let order = locker.get("order/7").await.expect("an answer").expect("a record");
+    let resolved = locker.resolve(&order, &json!("receipt"), &ada()).await.expect("resolved");
+    assert_eq!(resolved, Intervened::Done);
+    for replayed in [false, true] {
+        let last = send(&app, posted("/orders"), "").await;
+        assert_eq!((last.text(), last.is_replay()), ("receipt", replayed));
+    }
+}
+
+#[tokio::test]
+async fn one_effect_an_order_in_progress_elsewhere_is_answered_once_it_has_ended() {
+    for (late, kind) in [(Duration::ZERO, "in-progress"), (LATE, "overdue")] {
+        let bench = Bench::new().await;
+        let (locker, _) = bench.machine();
+        let app = order_of(&locker, Some(Resumable::one_effect(Duration::ZERO)));
+        let elsewhere = held_by(locker.token("order/7")).await;
+        bench.clock.advance(late);
+        for _ in 0..2 {
+            assert_eq!(send(&app, posted("/orders"), "").await.problem().1, kind);
+        }
+        elsewhere.complete("receipt").await.expect("completed");
+        for replayed in [false, true] {
+            let last = send(&app, posted("/orders"), "").await;
+            assert_eq!((last.text(), last.is_replay()), ("receipt", replayed), "{kind}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn several_effects_a_takeover_that_meets_its_order_leaves_the_request_to_the_next_one() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let app = order_of(&locker, Some(Resumable::several_effects(Duration::ZERO)));
+    let elsewhere = held_by(locker.token("order/7")).await;
+    for kind in ["in-progress", "overdue"] {
+        assert_eq!(send(&app, posted("/orders"), "").await.problem().1, kind);
+        bench.clock.advance(LATE);
+    }
+    assert_eq!(send(&app, posted("/orders"), "").await.problem().1, "overdue");
+    elsewhere.complete("receipt").await.expect("completed");
+    assert_eq!(send(&app, posted("/orders"), "").await.text(), "receipt", "at once");
+}
+
+#[tokio::test]
+async fn one_effect_a_held_response_is_passed_on_until_an_operator_has_decided() {
+    let bench = Bench::new().await;
+    let (locker, _) = bench.machine();
+    let inner = locker.clone();
+    let order = async move || -> Response {
+        let begun = inner.token("order/7").form(Form::HTTP).begin().await.expect("an answer");
+        begun.response().unwrap_or_default()
+    };
+    let app: Router = Router::new().route("/orders", post(order)).layer(layer(locker.clone(), |settings| {
+        settings.resumable = Some(Resumable::one_effect(Duration::ZERO));
+    }));
+    let response = |status: u16, body: &str| json!({ "status": status, "headers": [], "body": body });
+    let order = held_by(locker.token("order/7").form(Form::HTTP)).await;
+    order.hold(&response(409, "odd")).await.expect("held");
+    assert_eq!(send(&app, posted("/orders"), "").await.text(), "odd");
+    let order = locker.get("order/7").await.expect("an answer").expect("a record");
+    locker.resolve(&order, &response(201, "receipt"), &ada()).await.expect("resolved");
+    assert_eq!(send(&app, posted("/orders"), "").await.text(), "receipt");
+}
+
+#[tokio::test]
+async fn an_order_that_is_held_leaves_the_request_for_an_operator() {
+    for resumable in [None, Some(Resumable::several_effects(Duration::ZERO))] {
+        let bench = Bench::new().await;
+        let (locker, _) = bench.machine();
+        let app = order_of(&locker, resumable);
+        assert_eq!(send(&app, posted("/orders"), "").await.problem(), problem(409, "held", false));
+        assert_eq!(listed(&locker).await, ["@alice/POST/orders/k1", "order/7"], "{resumable:?}");
+    }
 }
 
 #[tokio::test]
@@ -118,7 +219,7 @@ async fn a_caller_is_told_that_a_request_is_listed_only_if_it_is() {
     let (locker, _) = bench.machine();
     let inner = locker.clone();
     let breaks = async move || {
-        let charge = inner.token("order/7").run(async |_| Ok::<_, locker::Failure>("receipt".to_owned()));
+        let charge = inner.token("order/7").run(async |_| Ok::<_, Failure>("receipt".to_owned()));
         charge.await.expect("charged");
         Body::new(Breaking(0)).into_response()
     };

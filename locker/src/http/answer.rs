@@ -4,7 +4,7 @@
 use http::Response;
 
 use super::body::{Whole, rebuilt};
-use super::problem::Problem;
+use super::problem::{NotTheEnd, Problem};
 use super::stored::StoredResponse;
 use crate::core::answer::from_json;
 use crate::core::class::Class;
@@ -43,6 +43,8 @@ impl Begun {
     /// [`Completed`](Self::Completed), [`Failed`](Self::Failed) and [`Held`](Self::Held) before you
     /// call this.
     ///
+    /// In a handler behind the layer, see [`RunError::response`].
+    ///
     /// The body is of the type that your service answers with, such as `axum::body::Body`,
     /// `lambda_http::Body` or `Bytes`.
     #[must_use]
@@ -50,10 +52,14 @@ impl Begun {
     where
         B: Default + From<String> + From<Vec<u8>>,
     {
-        Some(match answered(self)? {
+        let mut response = match answered(self)? {
             Ok(response) => response.map(|whole| rebuilt(whole.bytes)),
             Err(problem) => problem.response(),
-        })
+        };
+        if matches!(self, Self::Held(_)) {
+            NotTheEnd::mark(&mut response);
+        }
+        Some(response)
     }
 }
 
@@ -65,8 +71,11 @@ impl<E> RunError<E> {
     /// you call this.
     ///
     /// In a handler behind the layer, set
-    /// [`Resumable::one_effect`](crate::http::Resumable::one_effect). Otherwise the layer leaves
-    /// the request in doubt after a 503, although its document states that a retry helps.
+    /// [`Resumable::one_effect`](crate::http::Resumable::one_effect). Otherwise a problem that is
+    /// not the end, such as `in-progress`, `held` or `not-now`, leaves the token of the request in
+    /// doubt: it is listed for an operator. Without
+    /// [`resumable`](crate::http::HttpSettings::resumable), a retry then does not help, even if the
+    /// document states it.
     ///
     /// The body is of the type that your service answers with, such as `axum::body::Body`,
     /// `lambda_http::Body` or `Bytes`.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use http::{StatusCode, response};
 
+use super::problem::NotTheEnd;
 use super::settings::HttpSettings;
 
 /// What happens to the token after the handler.
@@ -19,6 +20,7 @@ use super::settings::HttpSettings;
 /// | 405, 411, 413, 414, 415, 417, 421, 426, 431 | [`Release`](Self::Release) | routers, frameworks and layers answer these before a handler acts; a handler that passes one on after an effect has to insert [`InDoubt`](Self::InDoubt) |
 /// | an empty 404 where axum matched no route (feature `axum`) | [`Release`](Self::Release) | no route ran; a fallback handler that acts has to insert [`Store`](Self::Store) |
 /// | 401, 403 | [`Store`](Self::Store) | a handler may pass on the refusal of another service |
+/// | [`Problem::response`](super::Problem::response), if it would be stored and is `in-progress`, `overdue`, `held`, `restored`, `no-response`, `in-doubt` or `...-unreadable` | [`InDoubt`](Self::InDoubt) | the token that the handler asked for may still get its answer |
 /// | 425, 429, 503 | [`InDoubt`](Self::InDoubt) | a handler may pass them on after its effect; proxies answer 503 after a reset |
 /// | 408, 502, 504, an error of the service, a panic, a body that is cut off | [`InDoubt`](Self::InDoubt) | a time limit answers 408 or 504 for a handler that it cut short |
 /// | 500, 501 | [`Hold`](Self::Hold) | a failure that no code expected; it is replayed, and listed until an operator closes it |
@@ -93,17 +95,30 @@ impl fmt::Debug for HandlerError<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Decided {
     pub(super) disposition: Disposition,
-    /// Whether the handler or the closure set it. Otherwise it is the class of the status.
-    pub(super) is_said: bool,
+    by: By,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// The handler or the closure set it.
+    Code,
+    /// A [`Problem`](super::Problem) that is not the end of the request.
+    Problem,
+    /// The class of the outcome.
+    Class,
 }
 
 impl Decided {
     pub(super) const fn said(disposition: Disposition) -> Self {
-        Self { disposition, is_said: true }
+        Self { disposition, by: By::Code }
     }
 
     pub(super) const fn default(disposition: Disposition) -> Self {
-        Self { disposition, is_said: false }
+        Self { disposition, by: By::Class }
+    }
+
+    const fn unanswered() -> Self {
+        Self { disposition: Disposition::InDoubt, by: By::Problem }
     }
 
     /// Another disposition from the same source.
@@ -133,19 +148,21 @@ pub(super) type Returned<'a> = Result<&'a response::Parts, &'a HandlerError<'a>>
 pub(super) type Rule = Arc<dyn Fn(Returned<'_>) -> Option<Disposition> + Send + Sync>;
 
 impl HttpSettings {
-    /// The class of the outcome of the handler. `unrouted`: the router answered, and no handler
+    /// The default for the outcome of the handler. `unrouted`: the router answered, and no handler
     /// ran.
-    pub(super) fn class(&self, returned: Returned<'_>, unrouted: bool) -> Disposition {
-        match returned {
-            Ok(parts) => self.class_of(parts.status, unrouted),
-            Err(_) => Disposition::InDoubt,
+    pub(super) fn class(&self, returned: Returned<'_>, unrouted: bool) -> Decided {
+        let Ok(parts) = returned else { return Decided::default(Disposition::InDoubt) };
+        match self.class_of(parts.status, unrouted) {
+            Disposition::Store if NotTheEnd::is_in(parts) => Decided::unanswered(),
+            class => Decided::default(class),
         }
     }
 
     /// How the lock is ended. `status`: of the response, if there is one. `took_over`: whether an
     /// earlier attempt of the request may have acted.
     pub(super) fn ending(&self, decided: Decided, status: Option<StatusCode>, took_over: bool) -> Ending {
-        let Decided { disposition, is_said } = decided;
+        let Decided { disposition, by } = decided;
+        let is_said = by == By::Code;
         let is_recorded_inside = self.is_recorded_inside();
         let kept = if is_recorded_inside { Ending::SetAside } else { Ending::GiveBack };
         let is_refusal = !status.is_some_and(|status| status.is_success() || status.is_redirection());
@@ -153,6 +170,7 @@ impl HttpSettings {
             // They are about this attempt, and not about the attempt before.
             Disposition::Release if took_over => kept,
             Disposition::Store if took_over && is_refusal && !is_said => kept,
+            Disposition::InDoubt if took_over && by == By::Problem => kept,
             // The inner token or workflow has the record, so the token of the request is not
             // listed.
             Disposition::InDoubt | Disposition::Hold if is_recorded_inside && !is_said => Ending::SetAside,
@@ -181,11 +199,11 @@ impl HttpSettings {
 mod tests {
     use super::Disposition::{self, Hold, InDoubt, Release, Store, Stream};
     use super::*;
-    use crate::http::Resumable;
+    use crate::http::{Problem, Resumable};
 
     fn class(settings: &HttpSettings, status: u16) -> Disposition {
         let (parts, ()) = http::Response::builder().status(status).body(()).unwrap().into_parts();
-        settings.class(Ok(&parts), false)
+        settings.class(Ok(&parts), false).disposition
     }
 
     #[test]
@@ -273,6 +291,34 @@ mod tests {
     }
 
     #[test]
+    fn a_problem_that_is_not_the_end_is_never_stored_by_default() {
+        use Ending as E;
+        let held = |status: u16| {
+            let mut response = Problem::Held.response::<String>();
+            *response.status_mut() = StatusCode::from_u16(status).unwrap();
+            response.into_parts().0
+        };
+        for (took_over, expected) in [
+            (false, [E::InDoubt, E::SetAside, E::InDoubt, E::InDoubt]),
+            (true, [E::GiveBack, E::SetAside, E::GiveBack, E::GiveBack]),
+        ] {
+            let endings = each().map(|settings| {
+                let parts = held(409);
+                settings.ending(settings.class(Ok(&parts), false), Some(parts.status), took_over)
+            });
+            assert_eq!(endings, expected, "{took_over}");
+        }
+        // A handler that gives it another status decides itself.
+        let settings = HttpSettings { hold_internal_errors: false, ..HttpSettings::default() };
+        assert_eq!(settings.class(Ok(&held(202)), false), Decided::default(Store));
+        // A status that is not stored keeps its class.
+        let in_doubt =
+            Problem::InDoubt { resumable: false, listed: true }.response::<String>().into_parts().0;
+        assert_eq!(HttpSettings::default().class(Ok(&in_doubt), false), Decided::default(Hold));
+        assert_eq!(settings.class(Ok(&in_doubt), false), Decided::unanswered());
+    }
+
+    #[test]
     fn only_a_release_frees_a_token() {
         for settings in each() {
             for disposition in [Store, Hold, InDoubt, Stream] {
@@ -290,7 +336,7 @@ mod tests {
     fn an_error_of_the_service_is_in_doubt() {
         let text = "elapsed".to_owned();
         let error = HandlerError::of(&text);
-        assert_eq!(HttpSettings::default().class(Err(&error), true), InDoubt);
+        assert_eq!(HttpSettings::default().class(Err(&error), true), Decided::default(InDoubt));
         assert_eq!(error.downcast_ref::<String>(), Some(&text));
         assert_eq!(format!("{error} {error:?}"), "elapsed HandlerError(elapsed)");
     }

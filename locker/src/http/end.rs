@@ -42,7 +42,7 @@ impl IdempotencyLayer {
     pub(super) fn decided(&self, returned: Returned<'_>, unrouted: bool) -> Decided {
         let said = returned.ok().and_then(|parts| parts.extensions.get::<Disposition>().copied());
         said.or_else(|| self.rule.as_ref().and_then(|rule| rule(returned)))
-            .map_or_else(|| Decided::default(self.settings.class(returned, unrouted)), Decided::said)
+            .map_or_else(|| self.settings.class(returned, unrouted), Decided::said)
     }
 
     pub(super) fn ending(&self, lock: &Lock, decided: Decided, status: Option<StatusCode>) -> Ending {

@@ -83,7 +83,7 @@
 //!
 //! [`Begun::response`](crate::Begun::response) and
 //! [`RunError::response`](crate::RunError::response) return the responses of the layer. Use them in
-//! a handler that begins a token itself.
+//! a handler that begins a token itself. Behind the layer, set [`Resumable::one_effect`].
 //!
 //! # The token
 //!

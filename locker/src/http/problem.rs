@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use http::{HeaderValue, Response, StatusCode, header};
+use http::{HeaderValue, Response, StatusCode, header, response};
 use serde_json::json;
 
 use crate::core::answer::AnswerError;
@@ -140,6 +140,23 @@ impl From<&Error> for Problem {
             Error::Fingerprint { .. } => Self::FingerprintUnreadable,
             _ => Self::Internal,
         }
+    }
+}
+
+/// In the extensions of a response with this status: the token that its problem is about may still
+/// get its answer. By its status, such as 409, the response would be stored as the answer.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NotTheEnd(StatusCode);
+
+impl NotTheEnd {
+    pub(super) fn mark<B>(response: &mut Response<B>) {
+        let mark = Self(response.status());
+        response.extensions_mut().insert(mark);
+    }
+
+    /// Whether the response has the mark. A handler that changed the status has decided itself.
+    pub(super) fn is_in(parts: &response::Parts) -> bool {
+        parts.extensions.get().is_some_and(|Self(status)| *status == parts.status)
     }
 }
 
@@ -351,7 +368,26 @@ impl Problem {
         }
     }
 
+    const fn may_be_followed_by_an_answer(&self) -> bool {
+        matches!(
+            self,
+            Self::InProgress(_)
+                | Self::Overdue { .. }
+                | Self::Held
+                | Self::Restored
+                | Self::NoResponse
+                | Self::InDoubt { .. }
+                | Self::AnswerUnreadable
+                | Self::RecordUnreadable
+                | Self::FingerprintUnreadable
+        )
+    }
+
     /// Build the response that reports the problem: status, `Retry-After` and problem document.
+    ///
+    /// If a handler behind the layer returns it unchanged and the token may still get its answer,
+    /// as after `in-progress` or `held`, the layer does not store it by default: see
+    /// [`Disposition`](super::Disposition).
     ///
     /// The body is of the type that your service answers with, such as `axum::body::Body`,
     /// `lambda_http::Body` or `Bytes`.
@@ -370,6 +406,9 @@ impl Problem {
         }
         let mut response = Response::new(B::from(body.to_string()));
         *response.status_mut() = status;
+        if self.may_be_followed_by_an_answer() {
+            NotTheEnd::mark(&mut response);
+        }
         let json = HeaderValue::from_static("application/problem+json");
         response.headers_mut().insert(header::CONTENT_TYPE, json);
         if let Some(seconds) = self.retry_after() {
@@ -469,6 +508,17 @@ mod tests {
             let transient = if depends(name) { "see below".to_owned() } else { transient.to_string() };
             let row = format!("/// | `urn:locker:problem:{name}` | {} | {transient} |", status.as_u16());
             assert!(source.contains(&row), "{row}");
+        }
+    }
+
+    #[test]
+    fn a_problem_is_the_end_unless_the_token_may_still_get_an_answer() {
+        let open = ["in-progress", "overdue", "held", "restored", "no-response", "in-doubt"];
+        for problem in all() {
+            let (_, name, ..) = problem.parts();
+            let (parts, _) = problem.response::<String>().into_parts();
+            let expected = open.contains(&name) || name.ends_with("-unreadable") && name != "body-unreadable";
+            assert_eq!(NotTheEnd::is_in(&parts), expected, "{name}");
         }
     }
 
