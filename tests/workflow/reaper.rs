@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use locker::workflow::{Completer, Flow, List, Outcome, Reaper, RetryPolicy, State, Stop, Workflow};
-use locker::{Failure, Intervened, Operator};
+use locker::workflow::{Completer, Flow, Limits, List, Outcome, Reaper, RetryPolicy, State, Stop, Workflow};
+use locker::{Failure, Intervened, Operator, Retention};
 use locker_tests::Fate;
 
 use crate::bench::{Books, Desk, LATER};
@@ -104,6 +104,39 @@ async fn a_finished_workflow_is_deleted_after_its_retention_and_leaves_a_ledger_
     assert!(matches!(&outcome, Outcome::Completed(answer) if !answer.is_replay()), "{outcome:?}");
     assert_eq!(job.0.count("drive"), 2);
     assert!(sorts(&desk, "job/1").await.last().unwrap().starts_with("~ledger/"));
+}
+
+/// Its ledger records are kept for a year.
+struct Brief;
+
+impl Workflow for Brief {
+    const NAME: &'static str = "brief";
+    type Input = ();
+    type Output = ();
+
+    fn limits(&self, mut limits: Limits) -> Limits {
+        limits.ledger = Retention::For(YEAR);
+        limits
+    }
+
+    async fn run(&self, _: &Flow, (): ()) -> Result<(), Stop> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn the_ledger_record_is_kept_as_long_as_the_type_sets() {
+    let desk = Desk::new().await;
+    let (workflows, _) = desk.machine();
+    workflows.start(&Brief, "brief/1", &()).run().await.unwrap();
+    desk.bench.clock.advance(YEAR);
+    Reaper::new(&Completer::new(&workflows).register(Brief)).run().await.unwrap();
+    let items = desk.items().await;
+    let record = items.iter().find(|item| item["item"].as_s().unwrap().starts_with("~ledger/")).unwrap();
+    let ttl: i64 = record["ttl"].as_n().unwrap().parse().unwrap();
+    // It is rounded up to a second.
+    let kept = ttl - desk.now().timestamp() - 1;
+    assert_eq!(kept, YEAR.as_secs().cast_signed());
 }
 
 #[tokio::test]

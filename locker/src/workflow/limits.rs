@@ -59,11 +59,12 @@ pub struct Limits {
     /// Longest range of a pause between attempts, even if a provider
     /// [asks for](crate::Classify::retry_after) a longer pause. Default: 15 minutes.
     pub backoff_cap: Duration,
-    /// Time without progress after which the reaper makes one last attempt. If that does not finish
-    /// the workflow, it is quarantined. Default: 96 hours, longer than
+    /// Time without progress after which the reaper makes one last attempt. If that brings no
+    /// progress and begins no wait, the workflow is quarantined. Default: 96 hours, longer than
     /// [`retry_for`](Self::retry_for).
     pub last_chance_after: Duration,
-    /// Retention of the ledger record of a deleted workflow. Default: indefinitely.
+    /// Retention of the ledger record of a deleted workflow. Default: indefinitely. A reaper
+    /// without the code of the type takes it from the limits of its session.
     pub ledger: Retention,
 }
 

@@ -13,6 +13,7 @@ use tokio::sync::Semaphore;
 use super::completer::Completer;
 use super::fence::Unwritten;
 use super::one::{Alone, Driven};
+use crate::core::argument::InvalidSetting;
 use crate::core::name;
 use crate::core::retention::Retention;
 use crate::core::time;
@@ -25,6 +26,7 @@ use crate::session::due_work::{RunReport, scheduled};
 use crate::session::heartbeat::Machine;
 use crate::store::{Changed, Everything, Row};
 use crate::workflow::context::Context;
+use crate::workflow::limits::Limits;
 use crate::workflow::outcome::ended::Ended;
 
 /// The bounds of the pause until a kept workflow is checked again. Within them, the pause is the
@@ -48,8 +50,8 @@ const DELETING: std::time::Duration = std::time::Duration::from_secs(5 * 60);
 ///   version is kept as well.
 /// - A workflow without progress for
 ///   [`Limits::last_chance_after`](crate::workflow::Limits::last_chance_after) gets one last
-///   attempt with the completer's code. If the attempt does not finish the workflow, it is
-///   quarantined. If the completer does not have its code, the workflow is skipped.
+///   attempt with the completer's code. If the attempt brings no progress and begins no wait, the
+///   workflow is quarantined. If the completer does not have its code, the workflow is skipped.
 #[derive(Debug, Clone)]
 #[must_use = "a reaper does nothing until it is run"]
 pub struct Reaper {
@@ -238,19 +240,21 @@ impl Reaper {
         Ok(())
     }
 
+    /// The limits of a type, or those of the session if the code of the type is not registered.
+    fn limits_of(&self, name: &str) -> Result<Limits, InvalidSetting> {
+        let limits = self.context.limits();
+        self.completer.code.get(name).map_or_else(|| Ok(limits.clone()), |code| code.limits(limits))
+    }
+
     async fn last_chance(&self, row: &Row, reaped: &mut ReaperReport) -> Result<(), Error> {
         let context = &self.context;
         let name = row.name.as_deref().unwrap_or_default();
-        let code = self.completer.code.get(name);
-        let limits = match code {
-            Some(code) => code.limits(context.limits())?,
-            None => context.limits().clone(),
-        };
+        let limits = self.limits_of(name)?;
         let is_old = |since| time::after(since, limits.last_chance_after) <= context.now();
         if !row.created.is_some_and(is_old) {
             return Ok(());
         }
-        let Some(code) = code else {
+        let Some(code) = self.completer.code.get(name) else {
             if !self.completer.others.contains(name) {
                 *reaped.unknown.entry(name.to_owned()).or_default() += 1;
             }

@@ -21,7 +21,7 @@ impl Reaper {
         let context = &self.context;
         let store = context.store();
         let now = context.now();
-        let ttl = context.limits().ledger.ttl(now);
+        let ttl = self.limits_of(&header.name)?.ledger.ttl(now);
         let entry = LedgerEntry { header, steps: all.records.len(), at: now, ttl };
         let until = context.until(self.deadline);
         // If the response is lost, the next run finds the header unchanged and puts it again.
