@@ -66,6 +66,13 @@ impl Exit {
         self
     }
 
+    /// Puts this sentence first, and its own sentence below it.
+    pub(crate) fn below(mut self, sentence: String) -> Self {
+        let own = self.message.replace(sentence);
+        self.details.splice(0..0, own.map(|own| format!("  error: {own}")));
+        self
+    }
+
     /// A mistake on the command line. `--help` and `--version` are no mistakes: they end the
     /// process here.
     pub(crate) fn of_command_line(error: &clap::Error) -> Self {
@@ -117,6 +124,11 @@ impl Exit {
     #[cfg(test)]
     pub(crate) fn said(&self) -> &str {
         self.message.as_deref().unwrap_or_default()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn below_it(&self) -> &[String] {
+        &self.details
     }
 
     pub(crate) const fn is_ok(&self) -> bool {

@@ -36,7 +36,9 @@ impl Export {
             count += 1;
         }
         if let Some(error) = found.stopped_by {
-            return Err(error.into());
+            return Err(
+                Exit::from(error).below(format!("{count} exported; then an error stopped the export"))
+            );
         }
         if found.finished {
             return Ok(Exit::say(Exit::OK, format!("{count} exported, with their bodies")));

@@ -107,7 +107,8 @@ impl Ran {
             output::json(shown);
         }
         if let Some(error) = report.stopped_by {
-            return Err(error.into());
+            let said = format!("{}; then an error stopped the run", self.sentences.join("; "));
+            return Err(Exit::from(error).below(said));
         }
         let ran = self.problem(usize::from(!report.finished), |_| "there may be more".to_owned());
         let code = if ran.is_well { Exit::OK } else { Exit::PROBLEMS };
@@ -146,7 +147,11 @@ mod tests {
     fn an_error_that_stopped_the_run_decides_the_exit_code() {
         let mut report = RunReport::<()>::default();
         report.stopped_by = Some(Error::Expired { verb: "list" });
-        let ended = Ran::new(String::new()).failed(1).end(report, &Value::Null, Output::Table);
-        assert_eq!(ended.unwrap_err().code(), Exit::UNAVAILABLE);
+        let ran = Ran::new("1 sent".to_owned()).note(2, |count| format!("{count} skipped"));
+        let ended = ran.end(report, &Value::Null, Output::Table).unwrap_err();
+        assert_eq!(ended.code(), Exit::UNAVAILABLE);
+        // The error is about one request, and the run has changed records before.
+        assert_eq!(ended.said(), "1 sent; 2 skipped; then an error stopped the run");
+        assert!(ended.below_it()[0].starts_with("  error: could not list: the deadline has passed"));
     }
 }
