@@ -32,9 +32,9 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// | [`Probe`](Self::Probe) | nothing was written | try again later |
 ///
 /// After an unknown **begin**, do not do the work: this call may have acquired the token, which is
-/// then reported as overdue once it is past its expected completion. After an unknown **end**, the
-/// outcome is in the log, and [`EndError::again`](crate::EndError::again) sends the same end once
-/// more.
+/// then reported as overdue once it is past its expected completion, unless it is
+/// [unlisted](crate::BeginBuilder::unlisted). After an unknown **end**, the outcome is in the log,
+/// and [`EndError::again`](crate::EndError::again) sends the same end once more.
 ///
 /// No message contains a key, a fingerprint or an answer.
 #[derive(Debug, thiserror::Error)]

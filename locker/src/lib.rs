@@ -86,6 +86,8 @@
 //! | [`Class::NeedsOperator`] | the work failed; an operator has to act | held: `status` becomes `error` |
 //! | [`Class::InDoubt`] | unknown | stays in progress, and is listed at once with its cause |
 //!
+//! After a takeover, [`Class`] describes what differs: the earlier attempt may have done the work.
+//!
 //! ```
 //! # #[tokio::main]
 //! # async fn main() -> Result<(), locker::BoxError> {

@@ -102,8 +102,11 @@ impl Inbox {
     /// much longer. A dead letter of a [`Consumer`] is remembered while it is in the table, and for
     /// this long after it was processed or discarded.
     ///
-    /// Each remembered message is an item of less than 1 KB. A longer window applies only to
-    /// messages that are taken after the change.
+    /// Each remembered message is an item of less than 1 KB.
+    ///
+    /// **Set a longer window only when no message older than the former window can arrive any
+    /// more.** The inbox has forgotten such messages. With the longer window it does not refuse
+    /// them as too old, but takes them again.
     #[must_use]
     pub const fn window(mut self, window: Duration) -> Self {
         self.window = window;

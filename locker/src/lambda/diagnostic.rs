@@ -27,7 +27,7 @@ const fn is_retried<E>(error: &RunError<E>) -> bool {
 /// | a permanent failure, or a failure that is held for an operator | no | every later attempt gets the same answer |
 /// | a mismatch | no | the request never matches; if it is other work, send it with a new key |
 /// | a transient failure | yes | nothing happened |
-/// | in progress, or in doubt | yes | a later attempt may find the answer, and does not repeat the work |
+/// | in progress, or in doubt | yes | a later attempt may find the answer; it repeats the work only if it takes the token over |
 /// | refused because the table was restored | yes | an operator may release the key, and the event must still exist then |
 /// | a result that an operator erased | no | every later attempt gets the same answer |
 /// | another [`Error`] | yes | there is no outcome yet |

@@ -12,7 +12,8 @@ use crate::failure::Failure;
 /// it for your own store.
 pub trait Bodies: Send + Sync {
     /// Stores a body under this key. The key is the hash of the body, so an existing entry is the
-    /// same.
+    /// same. Write it again nevertheless if your store deletes entries by their age, so that its
+    /// age starts again.
     fn put(&self, key: &str, body: Vec<u8>) -> impl Future<Output = Result<(), BoxError>> + Send;
 
     /// The body under this key. `None`: there is none.
@@ -81,9 +82,10 @@ impl Claim {
 ///
 /// A process that dies after it stored a body and before it committed the message leaves a body
 /// without a reference. Let a rule of the store delete bodies by their age, later than any message
-/// can be waiting: a dead message waits until an operator acts, and an inbox refuses messages older
-/// than its [window](crate::inbox::Inbox::window) of 30 days. For Amazon S3, use a lifecycle rule
-/// for the prefix that expires objects after 60 days.
+/// can wait. That is its delay (up to 366 days), 72 hours of attempts to send it, the time in its
+/// queue, and the time that it is dead until an operator acts, which has no limit. If you delay no
+/// message and decide about dead ones within a month, use a lifecycle rule of Amazon S3 for the
+/// prefix that expires objects after 60 days.
 ///
 /// Source: G. Hohpe, B. Woolf, *Enterprise Integration Patterns*, "Claim Check".
 #[derive(Debug, Clone)]

@@ -43,7 +43,8 @@ pub enum Sent {
     /// The target refuses this message, and it is unclear why.
     Refused(String),
     /// No reply arrived: the target may have the message. The message is sent again under the same
-    /// id, in a separate call, because it may have caused the missing reply.
+    /// id. If a relay sent it, it is then sent in a separate call, because it may have caused the
+    /// missing reply.
     Unknown(String),
 }
 
@@ -89,8 +90,11 @@ impl Sent {
 /// Implement it for your own broker. An implementation sends each message once and returns the
 /// class of its outcome. The relay decides when to retry, and in which order.
 ///
-/// A call that takes longer than 10 seconds is dropped, and counts as [`Sent::Unknown`] for all of
-/// its messages. So does a call that panics.
+/// A call that takes too long is dropped, and counts as [`Sent::Unknown`] for all of its messages,
+/// which are sent again. The limit is 10 seconds, and less near the deadline of a relay. Directly
+/// after a commit ([`Builder::sending`](crate::workflow::Builder::sending)) it is 1.75 seconds at
+/// most, so a slower target gets such messages twice. A call that panics counts as
+/// [`Sent::Unknown`] too.
 pub trait Target: Send + Sync + 'static {
     /// The most messages that one call is given. Default: 10, as for Amazon SQS, SNS and
     /// EventBridge.

@@ -79,8 +79,10 @@ pub trait Workflow: Send + Sync + 'static {
     /// such a step has to wait or to be retried, this code runs again from its start. So in a
     /// compensation that calls steps, do **each effect in a step**.
     ///
-    /// Runs at most once under one idempotency key. It is retried while its failure is transient.
-    /// If it fails permanently, the failure is stored and the workflow is quarantined.
+    /// It may run again under the same idempotency key: after a transient failure; if it is in
+    /// doubt, within the time of [`compensate_within`](super::Once::compensate_within); and after
+    /// [`ProbeOutcome::NotDone`]. So send the key with the effect. If it fails permanently, the
+    /// failure is stored and the workflow is quarantined.
     fn compensate(
         &self,
         flow: &Flow,

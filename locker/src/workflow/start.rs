@@ -147,8 +147,9 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
 
     /// Sets the owner, such as the id of the message or the request: 1 to 256 bytes.
     ///
-    /// **The same owner resumes immediately**, even before the workflow is due. So use a name that
-    /// only one driver has at the same time.
+    /// **The same owner resumes immediately** a workflow that it still holds, such as after a
+    /// crash, even before the workflow is due. So use a name that only one driver has at the same
+    /// time.
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self

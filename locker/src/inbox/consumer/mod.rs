@@ -46,7 +46,9 @@ const LEASE: Duration = Duration::from_secs(15 * 60);
 /// operator decides about it. The message is acknowledged, so its queue deletes it. **From then on,
 /// only the table decides about the message**: the handler is not called for a later copy while the
 /// message is in the table, dead, waiting or archived, nor within the [window](Inbox::window) after
-/// it was processed from the table or discarded.
+/// it was processed from the table or discarded. A copy is recognised by the source and the id of
+/// its event, in the same group. A message that is no event is recognised by the id that its broker
+/// gave it. If the same text is sent again, it is another message.
 ///
 /// If the queue keeps the order within groups, the table also keeps the later messages of the
 /// group, and their handler is not called. **Other groups are not affected.** After an operator

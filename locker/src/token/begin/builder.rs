@@ -260,8 +260,9 @@ impl BeginBuilder {
     ///
     /// [`Error`]: there is no outcome; see there what to do. After [`Error::Unknown`], do not do
     /// the work. The begin may have acquired the token, and has tried to release it. If the release
-    /// was applied, the next caller acquires the token. Otherwise the token stays in progress, and
-    /// the scanner reports it once it is overdue.
+    /// was applied, the next caller acquires the token. If this begin took the token over, it has
+    /// tried to give the token back instead, and only a caller that takes over acquires it.
+    /// Otherwise the token stays in progress, and the scanner reports it once it is overdue.
     ///
     /// # Crash window
     ///

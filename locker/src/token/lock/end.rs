@@ -139,6 +139,7 @@ impl EndError {
     }
 
     /// Returns the lock, if this attempt still owns the token for certain: end it in another way.
+    /// After [`extend`](Lock::extend), it returns the lock even if that is not certain.
     ///
     /// `None` after [`Error::LostOwnership`]. Also `None` after [`Error::Unknown`] if a different
     /// end could replace an end that was applied: call [`again`](Self::again) instead.

@@ -36,7 +36,8 @@ impl Lock {
     /// run it again. [`Error::LostOwnership`]: another attempt owns the token or has ended it, and
     /// nothing was changed. [`Error::Answer`]: the answer cannot be stored as JSON or is too large;
     /// [`EndError::into_lock`] returns the lock, so that you can store a reference instead.
-    /// [`Error::Unknown`]: call [`EndError::again`].
+    /// [`Error::Unknown`]: call [`EndError::again`]. [`Error::Record`]: the token cannot be read;
+    /// inspect and repair it, the outcome is in the log.
     ///
     /// # Crash window
     ///
