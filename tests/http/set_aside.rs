@@ -129,7 +129,8 @@ async fn one_effect_a_held_response_is_passed_on_until_an_operator_has_decided()
     order.hold(&response(409, "odd")).await.expect("held");
     assert_eq!(send(&app, posted("/orders"), "").await.text(), "odd");
     let order = locker.get("order/7").await.expect("an answer").expect("a record");
-    locker.resolve(&order, &response(201, "receipt"), &ada()).await.expect("resolved");
+    let resolved = locker.resolve(&order, &response(201, "receipt"), &ada()).await.expect("resolved");
+    assert_eq!(resolved, Intervened::Done);
     assert_eq!(send(&app, posted("/orders"), "").await.text(), "receipt");
 }
 
