@@ -110,7 +110,7 @@ impl Exit {
     }
 
     /// The sentence, and the lines below it.
-    #[cfg(feature = "console")]
+    #[cfg(any(test, feature = "console"))]
     pub(crate) fn lines(&self) -> impl Iterator<Item = &str> {
         self.message.iter().chain(&self.details).map(String::as_str)
     }
@@ -124,11 +124,6 @@ impl Exit {
     #[cfg(test)]
     pub(crate) fn said(&self) -> &str {
         self.message.as_deref().unwrap_or_default()
-    }
-
-    #[cfg(test)]
-    pub(crate) fn below_it(&self) -> &[String] {
-        &self.details
     }
 
     pub(crate) const fn is_ok(&self) -> bool {

@@ -151,7 +151,8 @@ mod tests {
         let ended = ran.end(report, &Value::Null, Output::Table).unwrap_err();
         assert_eq!(ended.code(), Exit::UNAVAILABLE);
         // The error is about one request, and the run has changed records before.
-        assert_eq!(ended.said(), "1 sent; 2 skipped; then an error stopped the run");
-        assert!(ended.below_it()[0].starts_with("  error: could not list: the deadline has passed"));
+        let lines: Vec<_> = ended.lines().collect();
+        assert_eq!(lines[0], "1 sent; 2 skipped; then an error stopped the run");
+        assert!(lines[1].starts_with("  error: could not list: the deadline has passed"));
     }
 }

@@ -126,8 +126,8 @@ fn after_cancels(verb: &'static str, refused: Intervened, cancelled: bool) -> Re
 
 impl Workflows {
     /// Make a workflow due now, from quarantine or before its next attempt. Its attempts are
-    /// counted from 0. If a driver is running the workflow, it loses it, and the step
-    /// under way may then be in doubt.
+    /// counted from 0. If a driver is running the workflow, it loses it, and the step under way may
+    /// then be in doubt.
     ///
     /// # Errors
     ///
