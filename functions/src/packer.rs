@@ -14,7 +14,8 @@ use serde_json::Value;
 
 use crate::purchase::{PACKED, Parcel, Placed};
 
-/// The longest time that the requests for one message take.
+/// A message is begun only if this much time is left. If DynamoDB is slower, Lambda ends the
+/// function, and the messages are delivered again.
 const NEEDS: Duration = Duration::from_secs(12);
 
 /// The dependencies of the packer.

@@ -37,8 +37,8 @@ pub struct RefundRequest {
 /// The provider's response to a refund.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refund {
-    /// The provider's number for the refund. `None`: nothing had been charged, and a late charge is
-    /// refused.
+    /// The provider's number for the refund. `None`: the provider knows no charge under the key,
+    /// and refuses a late one.
     pub refund: Option<String>,
 }
 
@@ -116,8 +116,8 @@ impl Payments {
         self.post(&self.refunds, request, idempotency_key).await
     }
 
-    /// Finds the charge of a key. `None`: nothing yet. The same key may then be sent again, even if
-    /// an earlier request is still in flight, since the provider charges once for each key.
+    /// Finds the charge of a key. `None`: nothing yet, or the provider has forgotten the charge. An
+    /// earlier request may still be in flight.
     ///
     /// # Errors
     ///

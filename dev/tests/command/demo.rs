@@ -106,7 +106,14 @@ fn each_line_prints_what_its_text_says_also_after_a_restart_and_from_the_beginni
     let place = place();
     let running = start(&place, &[]);
     assert_eq!(play(&place, &running), charges(1..=5));
-    assert!(books(&place).iter().all(|charge| charge["asked"] == 1), "{:#?}", books(&place));
+    // The charge of this purchase stays in doubt, and is sent again under its key.
+    let in_doubt = "@you/purchase/k4 charge";
+    let books_of_the_first = books(&place);
+    let once = books_of_the_first.iter().filter(|charge| charge["asked"] == 1).count();
+    assert!(
+        once == 4 && books_of_the_first.iter().any(|charge| charge["key"] == in_doubt),
+        "{books_of_the_first:#?}"
+    );
     is_quiet(&place, &running);
     running.stop();
 

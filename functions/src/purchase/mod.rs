@@ -3,7 +3,8 @@
 //!
 //! - `place`, atomic, puts the row, unless a row with that number exists. Compensated by
 //!   `withdraw`, which deletes the row if it belongs to this purchase.
-//! - `charge`, once, has an idempotency key. If its outcome is unknown, a probe asks the provider.
+//! - `charge`, once, has an idempotency key. If its outcome is unknown, it is sent again under this
+//!   key while the provider recognises it. Later, or if the provider refuses that, a probe asks.
 //!   Compensated by `refund`, which also bans a charge in doubt.
 //! - `pay`, atomic, marks the row as paid. If there are packers, it commits the message
 //!   `order/placed`.
@@ -120,6 +121,7 @@ impl Workflow for Purchase {
             .once("charge")
             .input(&request.charge)
             .expect_within(self.payments.timeout() + MARGIN)
+            .recognised_for(RECOGNISED)
             .probe(async |attempt| self.found(attempt.idempotency_key()).await)
             .compensate_within(&Undo::Refund, RECOGNISED);
         let receipt: Receipt = charge
@@ -149,7 +151,12 @@ impl Workflow for Purchase {
                 // The provider refunds a charge under that key, and refuses a later charge under
                 // it. So the same request is right for a charge in doubt.
                 let request = RefundRequest { charge_key: compensation.tried_under().to_owned() };
-                self.payments.refund(&request, compensation.idempotency_key().to_owned()).await?;
+                let key = compensation.idempotency_key().to_owned();
+                let refund = self.payments.refund(&request, key).await?.refund;
+                if refund.is_none() && compensation.result::<Receipt>()?.is_some() {
+                    let forgotten = "the provider knows no charge under the key; refund it by its receipt";
+                    return Err(Failure::needs_operator(forgotten.to_owned()).code("refund.forgotten"));
+                }
                 Ok(Compensated::Done)
             }
             Undo::Parcel => Ok(Compensated::Nothing),
@@ -170,12 +177,12 @@ impl Workflow for Purchase {
 }
 
 impl Purchase {
-    /// Probe a charge. If nothing was charged, the same key may be sent again: the provider charges
-    /// once per key.
+    /// Find a charge in doubt. `Unknown` if the provider knows none: a request may still arrive, or
+    /// the provider has forgotten the charge.
     async fn found(&self, idempotency_key: &str) -> Result<ProbeOutcome, BoxError> {
         match self.payments.find(idempotency_key).await? {
             Some(receipt) => Ok(ProbeOutcome::done(&receipt)?),
-            None => Ok(ProbeOutcome::NotDone),
+            None => Ok(ProbeOutcome::Unknown),
         }
     }
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use locker::Intervened;
-use locker::workflow::{Outcome, State, StepState};
+use locker::workflow::{List, Outcome, State, StepState};
 use locker_functions::payments::Payments;
-use locker_functions::sandbox::Mood;
+use locker_functions::sandbox::{Mood, Sandbox};
 use locker_tests::{Function, Reply};
 use serde_json::{Value, json};
 
@@ -87,7 +87,7 @@ async fn purchases_that_are_not_allowed_are_refused_and_charge_nothing() {
         };
         assert_eq!(response["statusCode"], status, "{name}: {response}");
     }
-    let listed = till.workflows().list(locker::workflow::List::Unfinished).fetch().await.expect("a listing");
+    let listed = till.workflows().list(List::Unfinished).fetch().await.expect("a listing");
     assert_eq!((listed.items.len(), till.stack.charges()), (0, 0));
 }
 
@@ -121,25 +121,35 @@ async fn a_purchase_whose_process_is_killed_while_it_charges_is_completed_with_o
     measured(&completer, "completerFinished", json!(1.0)).await;
     measured(&completer, "unfinishedWorkflows", json!(0.0)).await;
     let charged = till.stack.provider.entries();
-    assert_eq!((charged.len(), charged[0].asked), (1, 1), "found out, and not asked for again");
+    assert_eq!((charged.len(), charged[0].asked), (1, 2), "sent again under the same key");
     assert_eq!(till.row("9").await, Some(("paid".to_owned(), Some("ch_1".to_owned()))));
     let late = buy(&second, "late", "k1", &order("9", 1000)).await;
     assert_eq!(late, (200, json!({ "orderId": "9", "charge": "ch_1" }), true));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_charge_in_doubt_is_probed_or_quarantined() {
+async fn a_charge_in_doubt_is_sent_again_under_its_key_or_quarantined() {
     let till = Till::new().await;
-    // One charge is never answered, and its probe has the same time as that.
-    let api = till.function(API, &[("PAYMENTS_TIMEOUT_MS", "5000")]).await;
-    // The provider answers the probe, so the caller does not notice the doubt.
-    for mood in [Mood::Dropping, Mood::Failing, Mood::Slow] {
+    // A charge that is not answered takes this long.
+    let api = till.function(API, &[("PAYMENTS_TIMEOUT_MS", "2000")]).await;
+    let moods = [Mood::Dropping, Mood::Failing, Mood::Slow];
+    for mood in moods {
         till.stack.provider.set_mood(mood);
         let id = format!("{mood:?}");
-        assert_eq!(buy(&api, &id, &id, &order(&id, 1000)).await.0, 201, "{mood:?}");
+        assert_eq!(buy(&api, &id, &id, &order(&id, 1000)).await.0, 202, "{mood:?}");
+    }
+    till.stack.provider.set_mood(Mood::Well);
+    for mood in moods {
+        let id = format!("{mood:?}");
+        for _ in moods {
+            if till.view(&id).await.state() != State::Completed {
+                till.completed(&[]).await;
+            }
+        }
+        assert_eq!(till.view(&id).await.state(), State::Completed, "{mood:?}");
     }
     let asked: Vec<_> = till.stack.provider.entries().into_iter().map(|entry| entry.asked).collect();
-    assert_eq!(asked, [1, 1, 1]);
+    assert!(asked.len() == 3 && asked.iter().all(|asked| *asked > 1), "{asked:?}");
 
     // The provider does not answer: the second run is the last one.
     till.stack.provider.set_mood(Mood::Mute);
@@ -161,7 +171,66 @@ async fn a_charge_in_doubt_is_probed_or_quarantined() {
             "no key in a metric: {line}"
         );
     }
-    assert_eq!(till.stack.provider.entries().iter().map(|entry| entry.asked).max(), Some(1));
+    assert_eq!(till.stack.charges(), 4, "each purchase was charged once");
+}
+
+/// The provider recognises a key for a day. A lookup that finds nothing after that proves nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn charge_in_doubt_is_not_sent_to_a_provider_that_has_forgotten_its_key() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let till = Till::new().await;
+    till.stack.provider.set_mood(Mood::Mute);
+    let start = async |key: &str, ago: Duration, provider: Payments| {
+        let mut purchases = till.purchases(&till.stack.bench.client, ago);
+        purchases.code.payments = provider;
+        purchases.start("alice", key, &request(key)).expect("a key").run().await.expect("an outcome")
+    };
+    for (key, later, sent) in [("late", HOUR * 25, 0), ("soon", HOUR * 23, 1)] {
+        let begun = start(key, HOUR * 25, till.stack.payments()).await;
+        assert!(matches!(begun, Outcome::InProgress(_)), "{key}: {begun:?}");
+        let (forgetful, provider) = forgetful().await;
+        let again = start(key, HOUR * 25 - later, provider).await;
+        assert_eq!(matches!(again, Outcome::Completed(_)), sent == 1, "{key}: {again:?}");
+        assert_eq!(forgetful.entries().len(), sent, "{key}");
+    }
+}
+
+/// A provider that has forgotten everything.
+async fn forgetful() -> (Sandbox, Payments) {
+    let sandbox = Sandbox::default();
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    let router = sandbox.router();
+    tokio::spawn(async move { axum::serve(listener, router).await });
+    (sandbox, Payments::new(&address, Duration::from_secs(20)).expect("a client"))
+}
+
+/// Otherwise the customer would be told that the money is back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refund_of_a_charge_that_the_provider_has_forgotten_waits_for_an_operator() {
+    let till = Till::new().await;
+    let broker = lock_token_testing::Broker::new();
+    let purchases = till.sending_behind(&till.stack.bench.client, &broker, Duration::from_secs(600));
+    let start = purchases.start("alice", "k1", &request("9")).expect("a key");
+    assert!(
+        matches!(start.run().await.expect("an outcome"), Outcome::InProgress(_)),
+        "it waits to be packed"
+    );
+    let operator = locker::Operator::new("ada", "the customer called").expect("an operator");
+    let cancelled = purchases.workflows.cancel(workflow("k1"), 1, &operator).await;
+    assert_eq!(cancelled.expect("an answer"), Intervened::Done);
+    let mut purchases = till.sending(&till.stack.bench.client, &broker);
+    purchases.code.payments = forgetful().await.1;
+    let completer = locker_functions::workflows::completer(&purchases.workflows, purchases.code);
+    completer.run().await.expect("a run");
+    let view = till.view("k1").await;
+    assert_eq!(
+        (view.listed(), view.state()),
+        (Some(List::Quarantine), State::Compensating),
+        "{:?}",
+        view.reason()
+    );
+    assert_eq!(till.stack.provider.kept().len(), 1, "the money is not back");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

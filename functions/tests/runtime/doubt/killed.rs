@@ -134,7 +134,7 @@ async fn an_order_killed_after_the_charge_is_listed_resolved_and_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_purchase_killed_after_the_charge_that_no_probe_finds_is_quarantined_resolved_and_answered() {
+async fn a_purchase_killed_after_the_charge_that_stays_in_doubt_is_quarantined_resolved_and_answered() {
     let till = Till::new().await;
     let buy = || event("POST", "/purchases", Some("alice"), Some("k1"), &order("9", 1000));
     kill_after_the_charge(&till.stack, till.function(ORDERS, &[]).await, buy()).await;
@@ -168,5 +168,5 @@ async fn a_purchase_killed_after_the_charge_that_no_probe_finds_is_quarantined_r
     let orders = till.function(ORDERS, &[]).await;
     assert_eq!(send(&orders, "late", buy()).await, (200, json!({ "orderId": "9", "charge": "ch_1" })));
     let books = till.stack.provider.entries();
-    assert_eq!((books.len(), books[0].asked), (1, 1), "charged once, and asked for once");
+    assert_eq!(books.len(), 1, "charged once");
 }
