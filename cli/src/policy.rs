@@ -91,10 +91,7 @@ impl Role {
             Self::Reaper => {
                 &[&[(Workflows, DRIVE), (Workflows, &["BatchWriteItem"]), (WorkflowsIndex, &["Query"])]]
             }
-            Self::Relay => {
-                &[&[(Workflows, &["PutItem", "DeleteItem", "Query"]), (WorkflowsIndex, &["Query"])]]
-            }
-            Self::Consumer => &[&[
+            Self::Relay | Self::Consumer => &[&[
                 (Workflows, &["PutItem", "GetItem", "DeleteItem", "Query"]),
                 (WorkflowsIndex, &["Query"]),
             ]],

@@ -110,7 +110,7 @@ fn without_packers_nothing_of_messages_is_made_or_referred_to() {
 fn without_packers_no_alarm_watches_messages() {
     let (with, without) = (composed(true), composed(false));
     let alarms = |template: &Value| resources(template, "AWS::CloudWatch::Alarm").len();
-    assert_eq!(alarms(&with) - alarms(&without), 15);
+    assert_eq!(alarms(&with) - alarms(&without), 16);
     for (name, resource) in without["Resources"].as_mapping().expect("resources") {
         assert_ne!(resource["Properties"]["Dimensions"][0]["Value"], "relay", "{name:?}");
     }
