@@ -43,8 +43,9 @@ pub struct TestClock(Arc<AtomicI64>);
 impl TestClock {
     /// Creates a clock with the current time of this machine.
     ///
-    /// An embedded or real DynamoDB deletes expired items by its own clock, so a test of expiry
-    /// should start at the current time.
+    /// A real DynamoDB deletes expired items by its own clock, so a test of expiry should start at
+    /// the current time. The embedded one deletes none. A [`Provider`](crate::Provider) has its own
+    /// clock, too: give it this one by [`with_clock`](crate::Provider::with_clock).
     #[must_use]
     pub fn new() -> Self {
         Self::at(SystemClock.now())

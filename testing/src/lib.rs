@@ -9,9 +9,8 @@
 //!
 //! [`Embedded`] runs the engine on a separate thread and provides an SDK client that reaches it
 //! inside the process. There is no port, so no other program and no web page can reach the tables.
-//! The requests are those that the SDK would send to AWS, only unsigned: the same operations, the
-//! same JSON, the same errors. [`Database`] is the engine without the thread, for a test that
-//! decides itself when a request takes effect.
+//! The requests are those that the SDK would send to AWS, only unsigned. [`Database`] is the engine
+//! without the thread, for a test that decides itself when a request takes effect.
 //!
 //! | you want to test | use | feature |
 //! |---|---|---|
@@ -22,9 +21,24 @@
 //! | a call of yours that is lost, late or declined | [`Calls`] with a [`CallFate`] | `kit` |
 //! | how often an effect took place | [`Provider`] | `kit` |
 //! | which messages were sent, in which order | [`Broker`] | `kit` |
-//! | all of that at each request, with death, a second caller, a completer and an operator | [`sweep`] | `sweep` |
+//! | faults at each request and call, with death, a second caller, a completer and an operator | [`sweep`] | `sweep` |
 //!
 //! `sweep` includes `kit`.
+//!
+//! # What a test cannot show
+//!
+//! The embedded engine differs from DynamoDB in these points. A program that passes its tests may
+//! still be wrong about them.
+//!
+//! - Every read is current, also without `ConsistentRead` and of an index.
+//! - Batches leave nothing unprocessed, unless their items exceed 16 MB.
+//! - Expired items are not deleted.
+//! - A sort key of an index may be longer than 1,024 bytes.
+//! - A `ClientRequestToken` is recognised for 10 minutes of the machine's time, whatever a
+//!   [`TestClock`] says. A [`sweep`] measures the 10 minutes by its own clock.
+//!
+//! A sweep plays no faults on a [`Broker`]. Let the code of your target send through
+//! [`World::call`](sweep::World::call).
 
 #[cfg(feature = "kit")]
 mod broker;

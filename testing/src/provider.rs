@@ -74,7 +74,8 @@ impl Books {
         let window = TimeDelta::from_std(self.recognises_for).unwrap_or(TimeDelta::MAX);
         let known = self.entries.iter().rev().find(|entry| entry.key == key && now - entry.at < window);
         if let Some(known) = known {
-            return Some(known.receipt.clone());
+            // Another request under the same key is a mistake of the caller.
+            return (known.what == what).then(|| known.receipt.clone());
         }
         if self.refused.contains(key) {
             return None;
@@ -123,7 +124,8 @@ impl Provider {
     /// receipt.
     ///
     /// While the provider [recognises](Self::recognises_for) the key, a repeated key has no new
-    /// effect.
+    /// effect, and another effect under the key is refused. A call that was
+    /// [declined](crate::CallFate::Declined) leaves no record: the same key may succeed later.
     ///
     /// # Errors
     ///

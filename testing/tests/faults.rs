@@ -1,6 +1,6 @@
 //! What each fate does to a request or a call, where it strikes, and what a provider keeps of it.
 
-#![allow(clippy::expect_used, clippy::unwrap_used)]
+#![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,8 @@ use std::time::Duration;
 use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::retry::RetryConfig;
 use aws_sdk_dynamodb::error::ProvideErrorMetadata as _;
-use aws_sdk_dynamodb::types::AttributeValue;
+use aws_sdk_dynamodb::operation::transact_write_items::TransactWriteItemsError;
+use aws_sdk_dynamodb::types::{AttributeValue, Put, TransactWriteItem};
 use lock_token_testing::{CallFate, Calls, Embedded, Fate, Provider, TestClock, Wire};
 use locker::{Class, Classify as _, Clock as _};
 
@@ -63,6 +64,20 @@ async fn each_fate_applies_and_says_what_its_name_promises() {
         assert_eq!(is_there(&engine, &key).await, applied, "{fate:?}");
         assert_eq!(fate.applies(), applied, "{fate:?}");
     }
+    wire.next([Fate::Conflict]);
+    let key = AttributeValue::S("cancelled".to_owned());
+    let action = || {
+        let put = Put::builder().table_name("locks").item("lockToken", key.clone()).build().unwrap();
+        TransactWriteItem::builder().put(put).build()
+    };
+    let transaction = client.transact_write_items().transact_items(action()).transact_items(action());
+    let cancelled = transaction.send().await.unwrap_err().into_service_error();
+    let TransactWriteItemsError::TransactionCanceledException(cancelled) = cancelled else {
+        panic!("{cancelled:?}")
+    };
+    let reasons: Vec<_> =
+        cancelled.cancellation_reasons().iter().map(|reason| reason.code().unwrap()).collect();
+    assert_eq!(reasons, ["TransactionConflict", "None"]);
     assert_eq!(wire.deliver_late().await, 1);
     assert!(is_there(&engine, "Late").await);
     assert_eq!(wire.deliver_late().await, 0, "it is delivered once");

@@ -1,4 +1,4 @@
-//! Twelve small programs with a defect, and their repaired forms: the sweep finds the first, and
+//! Fifteen small programs with a defect, and their repaired forms: the sweep finds the first, and
 //! nothing in the second.
 
 #![allow(clippy::expect_used, clippy::panic, clippy::unwrap_used)]
@@ -7,6 +7,8 @@
 mod after;
 #[path = "sweep/again.rs"]
 mod again;
+#[path = "sweep/balance.rs"]
+mod balance;
 #[path = "sweep/itself.rs"]
 mod itself;
 #[path = "sweep/suspended.rs"]

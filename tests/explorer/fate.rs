@@ -48,6 +48,10 @@ impl Learned {
 }
 
 /// What the client hears; nothing if it is dead.
-pub(crate) fn heard(fate: Fate, reply: Option<Reply>) -> Result<HttpResponse, ConnectorError> {
-    fate.heard(reply.map(Reply::into_response).transpose()?)
+pub(crate) fn heard(
+    fate: Fate,
+    request: &[u8],
+    reply: Option<Reply>,
+) -> Result<HttpResponse, ConnectorError> {
+    fate.heard(request, reply.map(Reply::into_response).transpose()?)
 }

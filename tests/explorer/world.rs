@@ -287,11 +287,12 @@ impl World {
                 asked.operation, asked.kind, asked.attempt
             )
         });
+        let request = asked.body.clone();
         if fate == Fate::Late {
             self.late.push(asked);
         }
         if !fate.kills() {
-            self.clients[client].heard = Some(Heard::new(heard(fate, reply)));
+            self.clients[client].heard = Some(Heard::new(heard(fate, &request, reply)));
         }
     }
 

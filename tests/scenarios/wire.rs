@@ -39,7 +39,7 @@ impl HttpConnector for Wire {
             let operation = target.rsplit('.').next().unwrap_or_default();
             let body = request.body().bytes().unwrap_or_default();
             let (fate, reply) = world.exchange(slot, operation, body).await;
-            heard(fate, reply)
+            heard(fate, body, reply)
         })
     }
 }

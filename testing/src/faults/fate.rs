@@ -4,8 +4,12 @@ use std::time::Duration;
 
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::ConnectorError;
+use serde_json::{Value, json};
 
 use crate::Reply;
+
+/// The start of the name of each error.
+const SERVICE: &str = "com.amazonaws.dynamodb.v20120810#";
 
 /// The suspension of a frozen process. It is longer than other processes usually wait for it.
 pub(crate) const FROZEN: Duration = Duration::from_secs(20 * 60);
@@ -24,7 +28,8 @@ pub enum Fate {
     Late,
     /// DynamoDB is too busy and applies nothing.
     Throttled,
-    /// The item is in a transaction, so nothing is applied.
+    /// An item is in another transaction, so nothing is applied. A transaction is cancelled with
+    /// the reason `TransactionConflict` for its first action.
     Conflict,
     /// DynamoDB returns 500 and applies nothing.
     ErrorBefore,
@@ -105,16 +110,16 @@ impl Fate {
         matches!(self, Self::FrozenBefore | Self::FrozenAfter)
     }
 
-    /// Returns the result that the caller receives. `reply`: the reply of DynamoDB, if the request
-    /// reached it. For a custom wire.
+    /// Returns the result that the caller receives. `request`: the JSON of the request. `reply`:
+    /// the reply of DynamoDB, if the request reached it. For a custom wire.
     ///
     /// # Errors
     ///
     /// The connection is lost, so the outcome is unknown to the caller.
-    pub fn heard(self, reply: Option<HttpResponse>) -> Result<HttpResponse, ConnectorError> {
+    pub fn heard(self, request: &[u8], reply: Option<HttpResponse>) -> Result<HttpResponse, ConnectorError> {
         let said = match self {
             Self::Throttled => error(400, "ProvisionedThroughputExceededException"),
-            Self::Conflict => error(400, "TransactionConflictException"),
+            Self::Conflict => conflict(request),
             Self::ErrorBefore | Self::ErrorAfter => error(500, "InternalServerError"),
             Self::UnavailableBefore | Self::UnavailableAfter => error(503, "ServiceUnavailable"),
             Self::Denied => error(400, "AccessDeniedException"),
@@ -132,7 +137,23 @@ fn lost() -> ConnectorError {
     ConnectorError::io(std::io::Error::new(std::io::ErrorKind::ConnectionReset, "nothing was heard").into())
 }
 
+/// A transaction is cancelled, with a reason for each of its actions. Another request is refused.
+fn conflict(request: &[u8]) -> Reply {
+    let request: Value = serde_json::from_slice(request).unwrap_or_default();
+    let Some(actions) = request["TransactItems"].as_array().filter(|actions| !actions.is_empty()) else {
+        return error(400, "TransactionConflictException");
+    };
+    let mut reasons = vec![json!({ "Code": "None" }); actions.len()];
+    reasons[0] = json!({ "Code": "TransactionConflict", "Message": "Transaction is ongoing for the item" });
+    let body = json!({
+        "__type": format!("{SERVICE}TransactionCanceledException"),
+        "Message": "Transaction cancelled, please refer cancellation reasons for specific reasons",
+        "CancellationReasons": reasons,
+    });
+    Reply { status: 400, body: body.to_string() }
+}
+
 fn error(status: u16, code: &str) -> Reply {
-    let body = format!("{{\"__type\":\"com.amazonaws.dynamodb.v20120810#{code}\",\"message\":\"injected\"}}");
-    Reply { status, body }
+    let body = json!({ "__type": format!("{SERVICE}{code}"), "message": "injected" });
+    Reply { status, body: body.to_string() }
 }

@@ -177,6 +177,7 @@ impl Wire {
         if !delay.is_zero() {
             tokio::time::sleep(delay).await;
         }
+        let body = request.body().bytes().unwrap_or_default().to_vec();
         let reply = if fate.applies() {
             Some(read(real.call(request).await, &mut exchange).await)
         } else {
@@ -193,7 +194,7 @@ impl Wire {
             fate if fate.kills() => return std::future::pending().await,
             _ => {}
         }
-        fate.heard(reply.transpose()?)
+        fate.heard(&body, reply.transpose()?)
     }
 }
 

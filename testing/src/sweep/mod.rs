@@ -124,14 +124,15 @@
 //! | a client that repeats its request | each pause, until it is answered | its requests and calls are numbered on, for random plans |
 //! | a completer or other [background work](Subject::go_on) | each pause, for four days | each of its requests, as above |
 //! | an operator who [cancels](Subject::cancel) | each request, alone and with each call that is late | if there [is one](Subject::CANCELS) |
-//! | a provider that [declines](Subject::DECLINES) | each call | if it may |
-//! | one to three of these | at random | [`random`](Sweep::random) plans |
+//! | a provider that [declines](Subject::DECLINES) | each call, alone and with each reply that does not arrive | if it may |
+//! | one to three faults | at random | [`random`](Sweep::random) plans |
 
 mod places;
 mod plan;
 mod play;
 mod process;
 mod swept;
+mod tokens;
 mod wire;
 mod world;
 
@@ -188,10 +189,12 @@ pub trait Subject {
     const CANCELS: bool = false;
 
     /// Whether plays include calls that are [declined](crate::CallFate::Declined): a permanent
-    /// failure, after which your check has to expect that nothing was done.
+    /// failure. The declined call has no effect. An earlier call under the same key may have had
+    /// one.
     const DECLINES: bool = false;
 
-    /// Returns the errors at the end, four days after the answer. Compare the records with the
+    /// Returns the errors at the end, four days after the answer. If your code
+    /// sets a retention, set more than four days. Compare the records with the
     /// answer. Read the tables with `world.dynamodb()`. There are no faults here.
     fn check(&self, world: &World, answer: Option<&str>) -> impl Future<Output = Vec<String>>;
 }
@@ -282,7 +285,12 @@ impl<S: Subject> Sweep<S> {
         let places = &well.places;
         let mut plans = Plan::each(places, S::CANCELS);
         if S::DECLINES {
-            plans.extend(Plan::each_declined(places));
+            let declined: Vec<_> = Plan::each_declined(places).collect();
+            plans.extend(declined.iter().cloned());
+            for declined in declined {
+                // A refusal leads to other requests, such as those of a compensation.
+                plans.extend(declined.each_beside(&self.play(&declined).places));
+            }
         }
         let seeds = (0..self.random).map(|n| self.seed.wrapping_mul(1_000_003).wrapping_add(n));
         plans.extend(seeds.map(|seed| Plan::random(seed, places, S::CANCELS)));

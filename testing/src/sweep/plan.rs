@@ -99,6 +99,18 @@ impl Plan {
         plans
     }
 
+    /// Returns this plan with one more fault, at any place: a reply that does not arrive, because
+    /// it is lost or because the process dies.
+    pub(super) fn each_beside<'a>(&'a self, places: &'a Places) -> impl Iterator<Item = Self> + 'a {
+        let fates = [Fate::ReplyLost, Fate::DiesAfter];
+        let requests = places.requests.iter().flat_map(move |&at| fates.map(|fate| (at, fate)));
+        let is_free = |at: &&usize| self.calls.iter().all(|(taken, _)| taken != *at);
+        let fates = [CallFate::ReplyLost, CallFate::DiesAfter];
+        let calls = places.calls.iter().filter(is_free).flat_map(move |&at| fates.map(|fate| (at, fate)));
+        let with_request = requests.map(|(at, fate)| self.clone().with_request(at, fate));
+        with_request.chain(calls.map(|(at, fate)| self.clone().with_call(at, fate)))
+    }
+
     /// Returns plans with one declined call, at any place.
     pub(super) fn each_declined(places: &Places) -> impl Iterator<Item = Self> {
         places.calls.iter().map(|&at| Self::default().with_call(at, CallFate::Declined))

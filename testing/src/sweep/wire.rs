@@ -50,7 +50,7 @@ impl HttpConnector for Wire {
             let operation = target.rsplit('.').next().unwrap_or_default();
             let body = request.body().bytes().unwrap_or_default();
             let (fate, reply) = world.request(operation, body).await;
-            fate.heard(reply.map(Reply::into_response).transpose()?)
+            fate.heard(body, reply.map(Reply::into_response).transpose()?)
         })
     }
 }

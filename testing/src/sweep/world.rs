@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::places::Counted;
 use super::plan::Plan;
 use super::process::Process;
+use super::tokens::Tokens;
 use super::wire;
 use crate::faults::{Effect, Heard, Line};
 use crate::provider::Books;
@@ -96,6 +97,7 @@ pub(super) struct State {
     pub(super) trace: Vec<String>,
     late: Vec<(Arrival, Late)>,
     cancelled: bool,
+    tokens: Tokens,
 }
 
 /// A late request or call arrives at this number of requests, and at the latest at this time.
@@ -214,8 +216,9 @@ impl World {
     pub(super) async fn request(&self, operation: &str, body: &[u8]) -> (Fate, Option<Reply>) {
         let Self { shared, process } = self;
         process.stand_still().await;
+        let now = shared.clock.now();
         if !process.is_faulty {
-            return (Fate::Ok, Some(shared.state().database.ask(operation, body)));
+            return (Fate::Ok, Some(shared.state().ask(now, operation, body)));
         }
         let (number, fate, pause, cancels) = {
             let mut state = shared.state();
@@ -233,8 +236,9 @@ impl World {
             self.freeze().await;
         }
         let reply = {
+            let now = shared.clock.now();
             let mut state = shared.state();
-            let reply = fate.applies().then(|| state.database.ask(operation, body));
+            let reply = fate.applies().then(|| state.ask(now, operation, body));
             let shown = reply.as_ref().map_or(String::new(), |reply| format!(" {}", reply.shown()));
             let what = format!("{}{shown}", wire::shown(operation, body));
             let fault = (fate != Fate::Ok).then(|| format!("{fate:?}"));
@@ -272,6 +276,7 @@ impl Shared {
             trace: Vec::new(),
             late: Vec::new(),
             cancelled: false,
+            tokens: Tokens::default(),
         };
         let clock = PlayClock { paused: PausedClock::starting_at(base), skipped: Arc::default() };
         let state = Mutex::new(state);
@@ -296,7 +301,7 @@ impl Shared {
         for late in due {
             let what = match late {
                 Late::Request(operation, body) => {
-                    let reply = self.state().database.ask(&operation, &body);
+                    let reply = self.state().ask(self.clock.now(), &operation, &body);
                     format!("{} {}", wire::shown(&operation, &body), reply.shown())
                 }
                 // The effect may read the records, so no lock is held here.
@@ -312,6 +317,16 @@ impl Shared {
 }
 
 impl State {
+    /// Executes a request at this time of the play.
+    fn ask(&mut self, now: DateTime<Utc>, operation: &str, body: &[u8]) -> Reply {
+        let (token, body) = self.tokens.at(now, body);
+        let reply = self.database.ask(operation, &body);
+        if let Some(token) = token.filter(|_| reply.status == 200) {
+            self.tokens.succeeded(token);
+        }
+        reply
+    }
+
     fn next_request(&mut self) -> Fate {
         self.requests += 1;
         assert!(self.requests < MOST_REQUESTS, "the play sends requests without end");

@@ -23,6 +23,9 @@ enum Code {
     ForgetsTheRefund,
     /// Charges in a step that runs at least once, under another key each time.
     Step,
+    /// The provider may decline the seat. `refunds_anew`: the refund then has a key of its own for
+    /// each attempt.
+    BooksASeat { refunds_anew: bool },
 }
 
 #[derive(Clone)]
@@ -32,8 +35,13 @@ struct Trip {
 }
 
 impl Trip {
-    async fn seat(&self) -> Result<(), Stop> {
+    async fn seat(&self, flow: &Flow) -> Result<(), Stop> {
+        let bank = self.world.provider();
         match self.code {
+            Code::BooksASeat { .. } => {
+                let seat = flow.once("seat").recognised_for(10 * DAY);
+                seat.run(|attempt| bank.apply(attempt.idempotency_key(), "seat")).await.map(drop)
+            }
             Code::Right { seats: false } | Code::RefundsAnew => Err(Stop::fail("no seat is left")),
             _ => Ok(()),
         }
@@ -59,13 +67,13 @@ impl Workflow for Trip {
                 let charge = flow.once("charge").probe(lies);
                 charge.run(|attempt| bank.apply(attempt.idempotency_key(), "charge")).await?
             }
-            Code::Right { .. } | Code::RefundsAnew | Code::ForgetsTheRefund => {
+            Code::Right { .. } | Code::RefundsAnew | Code::ForgetsTheRefund | Code::BooksASeat { .. } => {
                 let charge = flow.once("charge").recognised_for(10 * DAY);
                 let charge = charge.compensate_within(&"refund", 10 * DAY);
                 charge.run(|attempt| bank.apply(attempt.idempotency_key(), "charge")).await?
             }
         };
-        self.seat().await?;
+        self.seat(flow).await?;
         Ok(receipt)
     }
 
@@ -78,7 +86,7 @@ impl Workflow for Trip {
             }
         }
         let key = match self.code {
-            Code::RefundsAnew => self.world.ids().attempt(),
+            Code::RefundsAnew | Code::BooksASeat { refunds_anew: true } => self.world.ids().attempt(),
             _ => compensation.idempotency_key().to_owned(),
         };
         if self.code != Code::ForgetsTheRefund {
@@ -88,16 +96,17 @@ impl Workflow for Trip {
     }
 }
 
-struct Trips(Code);
+/// `CANCELS`: an operator may cancel the trip.
+struct Trips<const CANCELS: bool>(Code);
 
-impl Trips {
+impl<const CANCELS: bool> Trips<CANCELS> {
     fn workflows(&self, world: &World) -> (Workflows, Trip) {
         let trip = Trip { code: self.0, world: world.clone() };
         (world.workflows("workflows").build().unwrap(), trip)
     }
 }
 
-impl Subject for Trips {
+impl<const CANCELS: bool> Subject for Trips<CANCELS> {
     async fn prepare(&self, world: &World) {
         locker::workflow::create_table(&world.dynamodb(), "workflows").await.unwrap();
     }
@@ -117,7 +126,7 @@ impl Subject for Trips {
         let _ = Completer::new(&workflows).register(trip).run().await;
     }
 
-    const CANCELS: bool = true;
+    const CANCELS: bool = CANCELS;
     const DECLINES: bool = true;
 
     async fn cancel(&self, world: &World) {
@@ -138,7 +147,7 @@ impl Subject for Trips {
 }
 
 fn finds_in(name: &str, broken: Code) -> String {
-    finds(name, 10 * DAY, move || Trips(broken))
+    finds(name, 10 * DAY, move || Trips::<true>(broken))
 }
 
 #[test]
@@ -171,6 +180,15 @@ fn a_charge_in_a_step_that_runs_at_least_once() {
 fn a_trip_that_is_as_it_should_be_passes() {
     for seats in [true, false] {
         let name = if seats { "trip" } else { "trip without a seat" };
-        passes(name, 200, 10 * DAY, move || Trips(Code::Right { seats }));
+        passes(name, 200, 10 * DAY, move || Trips::<true>(Code::Right { seats }));
     }
+}
+
+/// Without an operator who cancels, the refund is only reached after a decline.
+#[test]
+fn a_refund_under_another_key_each_time_after_a_decline() {
+    let booked = |refunds_anew| move || Trips::<false>(Code::BooksASeat { refunds_anew });
+    let plan = finds("refunds a declined seat anew", 10 * DAY, booked(true));
+    assert!(plan.contains("Declined") && plan.contains(','), "{plan}");
+    passes("declined seat", 200, 10 * DAY, booked(false));
 }

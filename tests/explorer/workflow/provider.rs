@@ -141,7 +141,7 @@ impl World {
                     let item = in_short(body);
                     format!("actor {actor}: {operation} {item}: {fate:?}, status {status}")
                 });
-                Reply::Table(Box::new(Heard::new(heard(fate, reply))))
+                Reply::Table(Box::new(Heard::new(heard(fate, body, reply))))
             }
             What::Call(call) => Reply::Call(self.granted(actor, call, fate)),
             What::Send(sending) => Reply::Send(self.sends(actor, sending, fate)),
