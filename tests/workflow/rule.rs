@@ -526,10 +526,13 @@ async fn act_on_a_driven_workflow_names_the_time_of_its_driver() {
     let seen = part(&console, "trip/1").await;
     let Part::Workflow(view) = &seen else { panic!("{seen:?}") };
     let due = view.due().to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
-    for act in [Act::cancel(), Act::compensate()] {
+    for act in [Act::cancel(), Act::compensate(), Act::retry()] {
         let unknown = console.check(&seen, &act).unwrap().unknown;
-        let says = "it is unknown whether a driver runs it now; that driver has time until ";
-        assert_eq!(unknown, [format!("{says}{due}")], "{act:?}");
+        let says = format!(
+            "it is unknown whether a driver runs it now, with time until {due}; that driver loses the workflow, and \
+             its step may then be in doubt"
+        );
+        assert_eq!(unknown, [says], "{act:?}");
     }
     wire.let_through();
     driver.await.unwrap().unwrap();

@@ -228,9 +228,10 @@ pub(in crate::operator) fn judge(
     let mut meaning = Meaning::of(effect(view, act));
     if view.listed() != Some(List::Quarantine) && view.locked_by().is_some() {
         let until = time::to_text(view.due());
-        meaning
-            .unknown
-            .push(format!("it is unknown whether a driver runs it now; that driver has time until {until}"));
+        meaning.unknown.push(format!(
+            "it is unknown whether a driver runs it now, with time until {until}; that driver loses the workflow, and \
+             its step may then be in doubt"
+        ));
     }
     if act.result.is_some() && act.step.as_deref().is_none_or(|step| !is_compensation(view, step)) {
         let unchecked = "the code of the workflow reads the result, and it is not checked whether it can";
