@@ -107,7 +107,17 @@ impl One<'_> {
         let verb = act.verb;
         // The option may need the id of another dry run.
         let again = if self.seen.id().is_some() { " and leave out --seen, to see the effect" } else { "" };
-        let option = option.map(|option| format!("; to {verb} it anyway, add {option}{again}"));
+        // The options of a release that exclude each other.
+        let excluded = match option {
+            Some("--running") if act.new_key => Some("--new-key"),
+            Some("--running") if act.completed => Some("--completed"),
+            Some("--completed") if act.running => Some("--running"),
+            _ => None,
+        };
+        let option = option.map(|option| match excluded {
+            Some(other) => format!("; to {verb} it anyway, use {option} instead of {other}{again}"),
+            None => format!("; to {verb} it anyway, add {option}{again}"),
+        });
         let process = match part {
             Part::Token(record) if process::alive(record.locked_by()) == Some(true) => {
                 let number = process::number(record.locked_by()).unwrap_or_default();

@@ -101,6 +101,12 @@ impl Connection {
         self.workflows.is_none().then(|| self.without_workflows())
     }
 
+    /// The sentence about what was not read, if the table of workflows was not named.
+    pub(crate) fn unread(&self) -> Option<String> {
+        self.only_read()
+            .map(|read| format!("only this was read: {read}; for workflows, add --workflows NAME"))
+    }
+
     /// Whether there is a table of workflows to read. A local store may have none yet.
     pub(crate) async fn has_workflows(&self) -> Result<bool, Exit> {
         match &self.workflows {

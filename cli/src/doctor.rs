@@ -43,11 +43,13 @@ pub(crate) async fn run(connection: &Connection, format: Output) -> Result<Exit,
         }
         Output::Table => checks.iter().for_each(print),
     }
-    match checks.iter().map(|finding| finding.problems.len()).sum() {
-        0 => Ok(Exit::say(Exit::OK, "no problems found")),
-        1 => Ok(Exit::say(Exit::PROBLEMS, "1 problem found")),
-        problems => Ok(Exit::say(Exit::PROBLEMS, format!("{problems} problems found"))),
-    }
+    let (code, said) = match checks.iter().map(|finding| finding.problems.len()).sum() {
+        0 => (Exit::OK, "no problems found".to_owned()),
+        1 => (Exit::PROBLEMS, "1 problem found".to_owned()),
+        problems => (Exit::PROBLEMS, format!("{problems} problems found")),
+    };
+    let unread = connection.unread().map(|unread| format!("  {unread}"));
+    Ok(unread.into_iter().fold(Exit::say(code, said), Exit::detail))
 }
 
 /// The result of one check.

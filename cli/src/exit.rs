@@ -73,6 +73,19 @@ impl Exit {
         self
     }
 
+    /// Adds that output could not be printed. After 0 and 6, a script takes the output for
+    /// complete, so these codes become [`Exit::FAILED`].
+    fn unprinted(self, error: &std::io::Error) -> Self {
+        let said = format!("its output could not be printed: {error}");
+        let (code, said) = match self.code {
+            Self::OK => (Self::FAILED, format!("the command is done, and {said}")),
+            Self::DRY_RUN => (Self::FAILED, said),
+            code => (code, said),
+        };
+        let own = self.message.into_iter().chain(self.details).map(|line| format!("  {line}"));
+        own.fold(Self::say(code, said), Self::detail)
+    }
+
     /// A mistake on the command line. `--help` and `--version` are no mistakes: they end the
     /// process here.
     pub(crate) fn of_command_line(error: &clap::Error) -> Self {
@@ -147,9 +160,8 @@ impl Exit {
     /// Prints the sentence, and returns the exit code.
     fn print(result: Result<Self, Self>) -> u8 {
         let mut exit = result.unwrap_or_else(|exit| exit);
-        if let Some(error) = output::unprinted().filter(|_| exit.is_ok()) {
-            let said = format!("the command is done, and its output could not be printed: {error}");
-            exit = Self::say(Self::FAILED, said);
+        if let Some(error) = output::unprinted() {
+            exit = exit.unprinted(error);
         }
         match exit.message {
             Some(message)

@@ -35,6 +35,10 @@ pub(crate) fn print(timeline: &Timeline, connection: &Connection) {
         output::print("");
         output::print(INCOMPLETE);
     }
+    if let Some(unread) = connection.unread() {
+        output::print("");
+        output::print(format_args!("A workflow that was begun inside it may be missing: {unread}."));
+    }
     if timeline.choices.is_empty() {
         return;
     }
@@ -68,14 +72,14 @@ pub(crate) fn line(
     Hint::Act { verb, of, step, revision, form: form.as_deref() }.on(connection)
 }
 
-/// An example of a result, or a placeholder.
+/// The form of a result. Its placeholders are no JSON, so that they cannot be stored by mistake.
 fn form(timeline: &Timeline, of: &Work) -> String {
     let form = match timeline.parts.iter().find(|part| part.work() == *of) {
         Some(Part::Token(record)) => record.form(),
         _ => None,
     };
     match form.and_then(Form::example) {
-        Some(example) if example.starts_with('{') => format!("'{example}'"),
+        Some(example) if example.starts_with('{') => format!("'{}'", example.replace("\"...\"", "JSON")),
         _ => "JSON".to_owned(),
     }
 }

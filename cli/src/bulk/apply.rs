@@ -138,7 +138,12 @@ pub(super) async fn apply(
         output::json(&json!({ "plan": plan.id, "report": report, "errors": errors }));
     }
     if let Some(error) = unwritten {
-        return Err(error);
+        let continues = if report.is_finished() {
+            String::new()
+        } else {
+            format!("; run it again to continue, nothing is done twice: {again}")
+        };
+        return Err(error.below(format!("{}{continues}", said(&report))));
     }
     let mut said = format!("{} ({})", said(&report), results.display());
     if !plan.complete {

@@ -10,7 +10,7 @@ mod stop;
 use std::path::PathBuf;
 
 use locker::Operator;
-use locker::operator::{Act, ApplyOptions, Console, Filter, Plan as Planned};
+use locker::operator::{Act, ApplyOptions, Console, Filter, Plan as Planned, Verb};
 use serde_json::json;
 
 pub(crate) use apply::Apply;
@@ -73,6 +73,9 @@ impl Request {
             return Err(Exit::say(Exit::USAGE, said));
         }
         let plan = self.plan(console).await?;
+        // Only a token can be released.
+        let unread = connection.unread().filter(|_| self.act.verb != Verb::Release);
+        let with_unread = |exit| unread.iter().map(|unread| format!("  {unread}")).fold(exit, Exit::detail);
         if output == Output::Table {
             print::plan(&plan, &self.options);
         }
@@ -80,7 +83,7 @@ impl Request {
             if output == Output::Json {
                 output::json(&json!({ "place": connection.place, "plan": plan }));
             }
-            return Err(nothing(&plan));
+            return Err(with_unread(nothing(&plan)));
         }
         let id = plan.id.clone();
         let kept = self.kept(connection, plan);
@@ -89,14 +92,15 @@ impl Request {
             if output == Output::Json {
                 output::json(&json!({ "seen": id, "place": kept.place, "plan": kept.plan }));
             }
-            return Ok(act::dry_run(&id));
+            return Ok(with_unread(act::dry_run(&id)));
         };
         kept.write(path, SHARED)?;
         if output == Output::Json {
             output::json(&json!({ "place": kept.place, "plan": kept.plan }));
         }
         let line = again(connection, path);
-        Ok(Exit::say(Exit::DRY_RUN, format!("nothing was changed. To do this, run {line}")))
+        let exit = Exit::say(Exit::DRY_RUN, format!("nothing was changed. To do this, run {line}"));
+        Ok(with_unread(exit))
     }
 
     /// Makes the plan. Nothing is written.

@@ -78,6 +78,9 @@ enum Verb {
 
 impl Plan {
     pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
+        if matches!(self.verb, Verb::Retry | Verb::Skip | Verb::Compensate | Verb::Cancel) {
+            connection.workflows_table()?;
+        }
         let mut act = match self.verb {
             Verb::Release => Act::release(),
             Verb::Resolve => {

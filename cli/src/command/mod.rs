@@ -41,7 +41,8 @@ A LOCKER_ variable that nothing reads is refused.
 Exit codes:
   0 done   2 usage   3 not found   4 refused or changed   5 problems found   6 dry run
   65 fingerprint mismatch   69 unreachable   74 outcome unknown   75 in progress   78 setup
-  once: the exit code of the command, stored and replayed";
+  once: the exit code of the command, stored and replayed
+  1 instead of 0 or 6 if the output cannot be written, as on a full disk";
 
 const NO_CODE: &str = "no workflow code is registered in this command";
 const BUILD_YOUR_OWN: &str = "\

@@ -9,7 +9,7 @@ use clap::{ArgAction, Command};
 pub(crate) struct Removed {
     /// Its words: verbs, then an option, then a value.
     pub(crate) was: &'static str,
-    /// A command line that does the same.
+    /// A command line that does the same, or an option in the place of the option.
     pub(crate) now: &'static str,
 }
 
@@ -37,14 +37,15 @@ pub(crate) const REMOVED: [Removed; 26] = [
     removed("ls --status", "locker ls --need held"),
     removed("ls --owner", "locker ls --by TEXT"),
     removed("ls --need due", "locker ls --due"),
-    removed("plan --state", "locker plan release --need held --reason TEXT"),
-    removed("plan --owner", "locker plan release --by TEXT --reason TEXT"),
-    removed("plan --need due", "locker plan retry --due --reason TEXT"),
-    removed("dead import --max", "locker dead import FILE --consumer NAME --limit 10"),
-    removed("dead redrive --max", "locker dead redrive --all --reason TEXT --limit 10"),
-    removed("dead archive --max", "locker dead archive --all --reason TEXT --limit 10"),
-    removed("dead restore --max", "locker dead restore --all --reason TEXT --limit 10"),
-    removed("dead discard --max", "locker dead discard --all --reason TEXT --limit 10"),
+    // Only the option: the rest of the call says what is changed.
+    removed("plan --state", "--need held"),
+    removed("plan --owner", "--by TEXT"),
+    removed("plan --need due", "--due"),
+    removed("dead import --max", "--limit 10"),
+    removed("dead redrive --max", "--limit 10"),
+    removed("dead archive --max", "--limit 10"),
+    removed("dead restore --max", "--limit 10"),
+    removed("dead discard --max", "--limit 10"),
 ];
 
 /// The entry of a call that the definition refused, and its sentence.
@@ -56,7 +57,8 @@ pub(crate) fn successor(command: &Command, arguments: &[OsString]) -> Option<Str
     }
     let entry = REMOVED.iter().find(|entry| entry.fits(&verbs, &rest))?;
     let history = if entry.was == "history" { HISTORY } else { "" };
-    Some(format!("`locker {}` was removed; use `{}`{history}", entry.was, entry.now))
+    let place = if entry.now.starts_with("--") { " in its place" } else { "" };
+    Some(format!("`locker {}` was removed; use `{}`{place}{history}", entry.was, entry.now))
 }
 
 /// The verb of another command.

@@ -12,6 +12,9 @@ use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::options::{self, Output, duration};
 
+/// The least number of messages to list, so that a smaller plan says how many more fit.
+const LISTED: usize = 10_000;
+
 #[derive(Debug, Args)]
 pub(crate) struct Change {
     #[command(flatten)]
@@ -80,7 +83,7 @@ impl Change {
             let which = "select messages: an id, --group, --topic, --consumer, --cause, --key or --all";
             return Err(Exit::say(Exit::USAGE, which));
         }
-        let console = Console::new().workflows(&connection.workflows()?);
+        let console = Console::new().workflows(&connection.workflows()?).limit(self.limit.max(LISTED));
         let request = Request {
             filter: self.which.filter(),
             act,

@@ -33,7 +33,8 @@ pub(crate) enum Verb {
     Correct(correct::Correct),
     /// Write a note on messages, which lists show until the next act.
     Note(act::Change),
-    /// Print dead messages with their bodies, one line of JSON each.
+    /// Print dead messages as lines of JSON, with each body that is not in a queue or a claim-check
+    /// store.
     Export(export::Export),
     /// Import messages from a dead-letter queue of Amazon SQS, or from an export.
     Import(import::Import),

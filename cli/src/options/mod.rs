@@ -64,17 +64,34 @@ impl Options {
     /// Reads the options of a command line.
     pub(crate) fn read(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut options = Self::from_arg_matches(matches)?;
+        let [local, table, workflows] =
+            ["local", "table", "workflows"].map(|option| is_typed(matches, option));
         // A typed option has precedence over an exported variable.
-        match (is_typed(matches, "local"), is_typed(matches, "table")) {
-            (true, false) => {
-                options.place.table = None;
-                let typed = is_typed(matches, "workflows");
-                options.place.workflows = options.place.workflows.filter(|_| typed);
-            }
-            (false, true) => options.place.local = None,
-            _ => {}
+        if local && !table {
+            options.place.table = None;
+            options.place.workflows = options.place.workflows.filter(|_| workflows);
         }
-        Ok(options)
+        if table && !local {
+            options.place.local = None;
+        }
+        // The exported tables belong together.
+        let place = &options.place;
+        let differs = |variable, typed: &Option<String>| {
+            std::env::var(variable).is_ok_and(|exported| !exported.is_empty() && Some(exported) != *typed)
+        };
+        let other = match (table, workflows) {
+            (true, false) if place.workflows.is_some() && differs("LOCKER_TABLE", &place.table) => {
+                "--workflows"
+            }
+            (false, true) if place.table.is_some() && differs("LOCKER_WORKFLOWS", &place.workflows) => {
+                "--table"
+            }
+            _ => return Ok(options),
+        };
+        let said = format!(
+            "LOCKER_TABLE and LOCKER_WORKFLOWS name other tables; type {other}, too, or unset both\n"
+        );
+        Err(clap::Error::raw(clap::error::ErrorKind::ArgumentConflict, said))
     }
 }
 

@@ -32,10 +32,11 @@ pub(crate) const UNREAD: &str = "the record could not be read again";
 /// Stands in the place of a result that was erased.
 pub(crate) const NOT_KEPT: &str = "not kept: an operator erased it";
 
-/// The first error of standard output, such as that of a full disk.
+/// The first error of standard output, or of standard error that `once` passes on, such as that of
+/// a full disk.
 static UNPRINTED: OnceLock<std::io::Error> = OnceLock::new();
 
-/// Returns the first error of standard output, except that its reader closed it (`| head`).
+/// Returns the first error of the output, except that its reader closed it (`| head`).
 pub(crate) fn unprinted() -> Option<&'static std::io::Error> {
     UNPRINTED.get()
 }
@@ -49,6 +50,11 @@ fn note(printed: std::io::Result<bool>) {
     if let Err(error) = printed {
         UNPRINTED.get_or_init(|| error);
     }
+}
+
+/// Notes the error of output that was passed on from elsewhere, as [`print`] does.
+pub(crate) fn note_passed(written: std::io::Result<()>) {
+    note(has_reader(written));
 }
 
 /// Prints data, for a verb that prints more later. Returns whether its reader reads on.

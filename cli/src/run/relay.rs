@@ -52,6 +52,9 @@ impl Relay {
         let shown = json!(report);
         let counts = format!("{} sent, {} waiting, {} dead", report.sent, report.waiting, report.dead);
         Ran::new(counts)
+            .note(report.waiting, |_| {
+                "targets did not accept the waiting messages; later runs send them again".to_owned()
+            })
             .problem(report.dead, |_| "see `locker ls messages --need dead`".to_owned())
             .note(report.expired, |count| format!("{count} expired and were deleted"))
             .note(report.taken_elsewhere, |count| format!("{count} subjects belong to another relay"))

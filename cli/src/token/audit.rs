@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 use locker::operator::{AuditTrail, Console};
 use locker::{AuditRecord, Resolution, Work};
 use serde_json::{Value, json};
@@ -16,6 +17,7 @@ use crate::output;
 pub(crate) struct Audit {
     /// Select acts on the token or the workflow with this key, or on the message with this id, and
     /// print their results.
+    #[arg(value_parser = NonEmptyStringValueParser::new())]
     key: Option<String>,
 
     /// Select acts of the last DURATION.
@@ -23,7 +25,7 @@ pub(crate) struct Audit {
     since: Duration,
 
     /// Select operators whose name contains this text.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     by: Option<String>,
 
     /// Read at most N acts of each table.

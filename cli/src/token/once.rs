@@ -33,7 +33,7 @@ use crate::output;
 const DETAILS: &str = "\
 What is stored:
   The exit code and the start of standard output, byte for byte; later calls get both.
-  Of a command that failed, also the last 2 KB of standard error.
+  Of a command that failed, also the last 2 KB of standard error, unless it is a terminal.
   Standard output is a pipe, and so is standard error unless it is a terminal: `test -t 1`
   fails, and the order between the two is not kept. With --no-output the command has those
   of locker.
@@ -230,7 +230,7 @@ async fn finish(
         Origin::Replayed(record) => {
             // A reader that has gone away is not a failure: the work is done.
             let mut stdout = std::io::stdout().lock();
-            let _ = stdout.write_all(&answer.stdout).and_then(|()| stdout.flush());
+            output::note_passed(stdout.write_all(&answer.stdout).and_then(|()| stdout.flush()));
             let failed = failed.map(|failed| (failed.class, failed.last_line()));
             said::replayed(key, &answer, failed, &record)
         }

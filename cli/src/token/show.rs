@@ -25,12 +25,12 @@ impl Show {
     pub(crate) async fn run(&self, connection: &Connection, output: Output) -> Result<Exit, Exit> {
         let timeline = timeline::read(connection, &self.key).await?;
         let record = match timeline.parts.first() {
-            None => return Err(self.absent(connection)),
+            None => return Err(absent(connection, &self.key)),
             Some(Part::Workflow(view)) => {
                 return workflow::show(connection, view, &timeline, (self.content, output)).await;
             }
             Some(Part::Token(record)) => record,
-            Some(_) => return Err(self.absent(connection)),
+            Some(_) => return Err(absent(connection, &self.key)),
         };
         let answer = if self.content && !record.is_redacted() {
             connection.locker.answer(record).await
@@ -54,27 +54,19 @@ impl Show {
         }
         problem.map_or(Ok(Exit::quiet(Exit::OK)), |error| Err(error.into()))
     }
-
-    fn absent(&self, connection: &Connection) -> Exit {
-        let exit = absent(&self.key);
-        match connection.only_read() {
-            None => exit,
-            Some(read) => {
-                exit.detail(format!("  only this was read: {read}; a workflow needs --workflows NAME"))
-            }
-        }
-    }
 }
 
 /// Reads the token as it is now. An error if there is none.
 pub(super) async fn read(connection: &Connection, key: &str) -> Result<Record, Exit> {
     let existing = Key::existing(key).map_err(Error::from)?;
     let record = connection.locker.get(existing).await?;
-    record.ok_or_else(|| absent(key))
+    record.ok_or_else(|| absent(connection, key))
 }
 
-fn absent(key: &str) -> Exit {
-    Exit::say(Exit::NOT_FOUND, format!("there is no token {key}; `locker ls tokens` lists unfinished tokens"))
+fn absent(connection: &Connection, key: &str) -> Exit {
+    let said = format!("there is no token {key}; `locker ls tokens` lists unfinished tokens");
+    let unread = connection.unread().map(|unread| format!("  {unread}"));
+    unread.into_iter().fold(Exit::say(Exit::NOT_FOUND, said), Exit::detail)
 }
 
 pub(super) fn to_json(record: &Record, answer: Option<&Value>) -> Value {

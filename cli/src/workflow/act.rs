@@ -75,6 +75,11 @@ impl Acting<'_> {
                     ("redacted", _) => format!("redacted {said}"),
                     (_, Verb::Signal) => format!("gave{} to {said}", step.trim_end_matches(" of")),
                     _ if step.starts_with(" event:") => format!("{past}{step} {said}"),
+                    // A decision about a step does not open a workflow of a restored table.
+                    _ if !step.is_empty() && self.connection.settings.restored.is_some() => format!(
+                        "{past}{step} {said}; a completer continues it, or quarantines it again: then retry the \
+                         workflow without --step"
+                    ),
                     _ => format!("{past}{step} {said}; a completer continues it"),
                 };
                 self.told(change, sentence).await

@@ -48,6 +48,22 @@ fn an_act_says_what_is_in_doubt_and_what_of_the_answer_nobody_checked() {
     }
 }
 
+#[test]
+fn refusal_advises_no_options_that_exclude_each_other() {
+    let place = place();
+    place.once("works", &["--expect", "1h"], "kill -9 $PPID; sleep 1");
+    place.once("done", &[], "true");
+    for (key, option, advised) in [
+        ("works", "--new-key", "use --running instead of --new-key"),
+        ("works", "--completed", "use --running instead of --completed"),
+        ("done", "--running", "use --completed instead of --running"),
+    ] {
+        let refused = place.run(&["release", key, option, "--reason", "x"]);
+        assert_eq!(refused.code, 4, "{}", refused.said);
+        assert!(refused.said.contains(advised), "{}", refused.said);
+    }
+}
+
 /// The owner is no process of `locker once`.
 const UNKNOWN: &str = "whether its work is still running is unknown here";
 

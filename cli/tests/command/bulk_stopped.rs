@@ -116,3 +116,52 @@ fn the_second_ctrl_c_ends_at_once() {
     });
     assert_eq!(ended.and_then(|ended| ended.code()), Some(130));
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn results_that_cannot_be_written_do_not_hide_what_was_done() {
+    let place = place();
+    hold(&place, 8);
+    let plan = [
+        "plan",
+        "release",
+        "--reason",
+        "relay repaired",
+        "--need",
+        "held",
+        "--rate",
+        "1",
+        "--out",
+        "plan.json",
+    ];
+    assert_eq!(place.run(&plan).code, 6);
+    // The file has its largest size before the first result.
+    const LARGEST: u64 = 16 << 20;
+    let mut results = OpenOptions::new()
+        .create_new(true)
+        .write(true)
+        .open(place.path("plan.json.results"))
+        .expect("a file");
+    results.set_len(LARGEST - 1).expect("a length");
+    std::io::Seek::seek(&mut results, std::io::SeekFrom::End(0)).expect("the end");
+    results.write_all(b"\n").expect("written");
+    let locker = place.command(&["apply", "plan.json"]);
+    let mut limited = std::process::Command::new("sh");
+    limited.arg("-c").arg(format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", LARGEST / 512));
+    limited.arg(locker.get_program()).args(locker.get_args()).current_dir(place.path("."));
+    for (name, value) in locker.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    let ran = Ran::of(limited.output().expect("the command runs"));
+    assert_eq!(ran.code, 78, "{}", ran.said);
+    let left = place.run(&["status", "--output", "json"]).json()["groups"][0]["count"].clone();
+    let left = left.as_u64().expect("a count");
+    assert!((1..8).contains(&left), "{left}");
+    let counts = format!("{} done, {left} not begun; run it again to continue", 8 - left);
+    for part in [&counts, "error: cannot write "] {
+        assert!(ran.said.contains(part), "{part} is not in {}", ran.said);
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use aws_sdk_dynamodb::types::AttributeValue;
 use serde_json::{Value, json};
 
 use crate::dead::{are_dead, groups, messages};
@@ -85,6 +86,37 @@ fn a_file_is_imported_as_far_as_it_was_told_and_not_at_all_if_a_line_is_wrong() 
         let ran = third.run(&import);
         said(&ran, 2, &format!("line 5 of {file}: {why}"));
         are_dead(&third, 0);
+    }
+}
+
+/// Sets an attribute of a dead message.
+async fn set(place: &locker_tests::command::Place, dead: usize, attribute: &str, value: &str) {
+    let (client, table) = (place.client(), place.workflows());
+    let items = client.scan().table_name(table).send().await.expect("items").items.unwrap_or_default();
+    let item = items.into_iter().filter(|item| item.contains_key("body")).nth(dead).expect("a message");
+    let key = ["workflow", "item"].map(|name| (name.to_owned(), item[name].clone()));
+    let update = client.update_item().table_name(table).set_key(Some(key.into()));
+    let update = update.update_expression("SET #attribute = :value");
+    let update = update.expression_attribute_names("#attribute", attribute);
+    let update = update.expression_attribute_values(":value", AttributeValue::S(value.to_owned()));
+    update.send().await.expect("it is set");
+}
+
+#[test]
+fn export_counts_what_it_lacks() {
+    let place = place();
+    set_aside(&place, "packer", 0..4, "it is no order");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(set(&place, 0, "bodyAt", "claim"));
+    let without = place.run(&["dead", "export"]);
+    said(&without, 5, "4 exported; 1 of them without their body");
+    runtime.block_on(set(&place, 1, "created", "long ago"));
+    let unread = place.run(&["dead", "export"]);
+    assert_eq!((unread.code, unread.text().lines().count()), (5, 3), "{}", unread.said);
+    for part in
+        [" cannot be read: ", "3 exported; 1 of them without", "; 1 cannot be read, and are not exported"]
+    {
+        assert!(unread.said.contains(part), "{part} is not in {}", unread.said);
     }
 }
 

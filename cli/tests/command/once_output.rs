@@ -137,3 +137,29 @@ fn standard_error_passes_through_and_its_end_is_the_cause() {
     place.once("quiet", &[], "exit 6");
     assert_eq!(place.show("quiet")["result"].get("stderr"), None);
 }
+
+#[test]
+#[cfg(target_os = "linux")]
+fn output_that_a_full_disk_refuses_is_a_failure_although_the_work_is_done() {
+    let place = place();
+    let into_full_disk = |code: u8| {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("a full disk");
+        let script = format!("echo x >> effects; echo out; exit {code}");
+        let key = format!("dump/{code}");
+        let mut command = place.command(&["once", &key, "--", "sh", "-c", &script]);
+        Ran::of(command.stdout(full).output().expect("the command runs"))
+    };
+    const LOST: &str = "its output could not be printed: No space left";
+    for (code, effects) in [(0, 1), (3, 2)] {
+        // The first call runs the command, and the second one replays it.
+        for said in ["ran dump/", "replayed dump/"] {
+            let ran = into_full_disk(code);
+            assert_eq!(ran.code, i32::from(code.max(1)), "{}", ran.said);
+            assert!(ran.said.contains(LOST) && ran.said.contains(said), "{}", ran.said);
+        }
+        assert_eq!(place.lines("effects"), effects);
+        let again =
+            place.once(&format!("dump/{code}"), &[], &format!("echo x >> effects; echo out; exit {code}"));
+        assert_eq!((again.code, again.text()), (i32::from(code), "out\n"), "{}", again.said);
+    }
+}

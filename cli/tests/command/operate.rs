@@ -212,6 +212,12 @@ fn a_verb_advises_only_what_it_takes() {
     let odd = place.run(&["resolve", "due", "--reason", "x", "--result", "null"]);
     assert_eq!(odd.code, 2, "{}", odd.said);
     assert!(odd.said.contains(r#"{"exit":0,"stdout":"..."}"#), "{}", odd.said);
+    // The printed line cannot be run unchanged: its result is to be filled in.
+    let shown = place.run(&["show", "due"]);
+    let form = r#"{"exit":0,"stdout":JSON}"#;
+    assert!(shown.text().contains(&format!("--result '{form}'")), "{}", shown.text());
+    let unchanged = place.run(&["resolve", "due", "--reason", "x", "--result", form]);
+    assert_eq!(unchanged.code, 2, "{}", unchanged.said);
     assert_eq!(place.show("due")["state"], "inProgress");
 }
 
@@ -409,4 +415,36 @@ fn control_characters_of_others_do_not_reach_the_terminal() {
     place.once("odd/output", &[], "printf '\\033[31mred'");
     let shown = place.run(&["show", "odd/output"]);
     assert!(!shown.text().contains('\u{1b}'), "{}", shown.text());
+}
+
+#[test]
+fn table_of_workflows_that_was_not_named_is_named_as_not_read() {
+    let place = place();
+    let engine = Embedded::memory().expect("an engine");
+    let served = Counted::start(&engine);
+    let at = ["--table", "locks", "--endpoint-url", served.endpoint()];
+    let run = |verb: &[&str]| Ran::of(place.bare(&[&at, verb].concat()).output().expect("the command runs"));
+    assert_eq!(run(&["table", "create"]).code, 0);
+    let unread =
+        "only this was read: tokens; no table of workflows was named; for workflows, add --workflows NAME";
+    let redact = ["plan", "redact", "--tenant", "cust8", "--reason", "the customer asked"];
+    let nothing = run(&redact);
+    assert!(nothing.code == 3 && nothing.said.contains(unread), "{}", nothing.said);
+    for key in ["@cust8/mail", "order"] {
+        assert_eq!(run(&["once", key, "--hold-on-failure", "--", "false"]).code, 1);
+    }
+    assert_eq!(run(&["close", "@cust8/mail", "--reason", "sent by hand"]).code, 6);
+    let planned = run(&["plan", "close", "--need", "held", "--reason", "sent by hand"]);
+    assert!(planned.code == 6 && planned.said.contains(unread), "{}", planned.said);
+    // Only a token can be released.
+    let planned = run(&["plan", "release", "--need", "held", "--reason", "sent by hand"]);
+    assert!(planned.code == 6 && !planned.said.contains(unread), "{}", planned.said);
+    let retry = run(&["plan", "retry", "--need", "quarantined", "--reason", "repaired"]);
+    assert!(retry.code == 2 && retry.said.contains("name the table of workflows, too"), "{}", retry.said);
+    let shown = run(&["show", "order"]);
+    assert!(shown.code == 0 && shown.text().contains(unread), "{}", shown.text());
+    let absent = run(&["show", "other"]);
+    assert!(absent.code == 3 && absent.said.contains(unread), "{}", absent.said);
+    let checked = run(&["doctor"]);
+    assert!(checked.code == 0 && checked.said.contains(unread), "{}", checked.said);
 }

@@ -35,6 +35,22 @@ fn command_without_a_table_name_exits_with_2() {
     let typed = Ran::of(typed.output().expect("the command runs"));
     assert_eq!(typed.code, 0, "{}", typed.said);
     assert!(typed.said.starts_with("locker: no listed record fits (workflows: "), "{}", typed.said);
+    // The exported tables belong together.
+    let discard = ["dead", "discard", "--all", "--reason", "test", "--endpoint-url", "http://127.0.0.1:9"];
+    for (typed, other) in [(["--table", "locks"], "--workflows"), (["--workflows", "workflows"], "--table")] {
+        let with = |exported: [&str; 2]| {
+            let mut command = place.bare(&[&discard[..], &typed].concat());
+            command.env("LOCKER_TABLE", exported[0]).env("LOCKER_WORKFLOWS", exported[1]);
+            Ran::of(command.output().expect("the command runs"))
+        };
+        let mixed = with(["production", "production-workflows"]);
+        assert_eq!(mixed.code, 2, "{}", mixed.said);
+        assert!(mixed.said.contains(&format!("name other tables; type {other}, too")), "{}", mixed.said);
+        assert_eq!(with(["locks", "workflows"]).code, 69, "the same tables, which are unreachable");
+    }
+    let mut alone = place.bare(&[&["ls", "workflows"], &aws[..]].concat());
+    let alone = Ran::of(alone.env("LOCKER_WORKFLOWS", "workflows").output().expect("the command runs"));
+    assert_eq!(alone.code, 69, "without LOCKER_TABLE, they are meant together: {}", alone.said);
     assert_eq!(bare(&[&["ls", "workflows"], &named[..]].concat()).code, 69, "unreachable");
 }
 

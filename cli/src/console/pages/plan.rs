@@ -42,7 +42,8 @@ fn verbs_of(need: Option<Need>) -> &'static [Verb] {
         Some(Need::Quarantined) => {
             &[Verb::Retry, Verb::Compensate, Verb::Skip, Verb::Resolve, Verb::Close, Verb::Cancel]
         }
-        Some(Need::Undriven | Need::Failing) => &[Verb::Retry, Verb::Compensate, Verb::Cancel],
+        // A plan retries only workflows in quarantine.
+        Some(Need::Undriven | Need::Failing) => &[Verb::Compensate, Verb::Cancel],
         Some(Need::Late) => &[Verb::Skip],
         Some(Need::Dead) => &[Verb::Redrive, Verb::Archive, Verb::Discard, Verb::Note],
         Some(_) => &[],

@@ -6,6 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::watch;
 
+use crate::output;
+
 /// As much as a pipe of Linux holds.
 const CHUNK: usize = 64 * 1024;
 
@@ -107,7 +109,8 @@ impl Keep for End {
     }
 }
 
-/// Passes everything on until the last writer is done, even if the reader has gone away.
+/// Passes everything on until the last writer is done, even if the reader has gone away or the disk
+/// is full.
 ///
 /// While the command runs, a slow reader slows it down, as without this process. The sender of
 /// `ended` is dropped when the command has ended.
@@ -143,11 +146,17 @@ pub(super) async fn pass(
 /// line.
 async fn write(to: &mut (impl AsyncWrite + Unpin), bytes: &[u8]) -> usize {
     if bytes.is_empty() {
-        let _ = to.flush().await;
+        output::note_passed(to.flush().await);
         return 0;
     }
-    // A reader that has gone away needs nothing more.
-    to.write(bytes).await.ok().filter(|written| *written > 0).unwrap_or(bytes.len())
+    match to.write(bytes).await {
+        Ok(written @ 1..) => written,
+        // The rest cannot be passed on, and the command must not wait for it.
+        failed => {
+            output::note_passed(failed.map(|_| ()));
+            bytes.len()
+        }
+    }
 }
 
 /// Reads the next part. At the end, it returns 0 and `from` is empty.

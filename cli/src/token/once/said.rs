@@ -7,6 +7,14 @@ use crate::exit::Exit;
 use crate::output;
 use crate::token::process;
 
+/// Returns how an operator may end a held token. Work that ended with exit 0 is not done again.
+pub(super) const fn how_to_end(exit: u8) -> &'static str {
+    match exit {
+        0 => "its work is done, so `locker resolve` or `locker close` it",
+        _ => "`locker resolve`, `locker release` or `locker close` it",
+    }
+}
+
 /// Returns the message for a command that was run in this call, and whose end is stored.
 pub(super) fn ran(key: &str, answer: &Answer, failed: Option<Class>) -> String {
     let exit = answer.exit;
@@ -44,8 +52,9 @@ pub(super) fn replayed(
     let Some((class, cause)) = failed else { return format!("replayed {key}, done {when} by {by}{note}") };
     let cause = cause.map(|cause| format!(": {cause}")).unwrap_or_default();
     if class == Class::NeedsOperator {
+        let (ended, how) = (if exit == 0 { "ended" } else { "failed" }, how_to_end(exit));
         return format!(
-            "{key}, run {when} by {by}, failed with exit {exit} and is held for an operator; `locker resolve`, `locker release` or `locker close` it{cause}{note}"
+            "{key}, run {when} by {by}, {ended} with exit {exit} and is held for an operator; {how}{cause}{note}"
         );
     }
     format!("replayed {key}, which was run {when} by {by} and failed with exit {exit}{cause}{note}")

@@ -6,6 +6,7 @@ use locker::{AnswerError, Attempt, Class, EndError, Error, Lock};
 use super::answer::Answer;
 use super::failure::Failed;
 use super::pass::Length;
+use super::said::how_to_end;
 use crate::connection::Connection;
 use crate::exit::cause_of;
 use crate::hint::Hint;
@@ -70,9 +71,7 @@ async fn hold((connection, key): (&Connection, &str), lock: Lock, exit: u8, erro
     let answer = Answer { exit, stdout: Vec::new(), note: Some(note) };
     let held = Failed { class: Class::NeedsOperator, error: answer, stderr: String::new() };
     match lock.hold(&held).await {
-        Ok(()) => {
-            "it is held for an operator; `locker resolve`, `locker release` or `locker close` it".to_owned()
-        }
+        Ok(()) => format!("it is held for an operator; {}", how_to_end(exit)),
         Err(_) => seen(connection, key),
     }
 }
