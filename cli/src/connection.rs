@@ -107,6 +107,11 @@ impl Connection {
             .map(|read| format!("only this was read: {read}; for workflows, add --workflows NAME"))
     }
 
+    /// Adds this sentence to the end of a verb that reads all tables.
+    pub(crate) fn with_unread(&self, exit: Exit) -> Exit {
+        self.unread().into_iter().map(|unread| format!("  {unread}")).fold(exit, Exit::detail)
+    }
+
     /// Whether there is a table of workflows to read. A local store may have none yet.
     pub(crate) async fn has_workflows(&self) -> Result<bool, Exit> {
         match &self.workflows {

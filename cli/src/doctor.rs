@@ -48,8 +48,7 @@ pub(crate) async fn run(connection: &Connection, format: Output) -> Result<Exit,
         1 => (Exit::PROBLEMS, "1 problem found".to_owned()),
         problems => (Exit::PROBLEMS, format!("{problems} problems found")),
     };
-    let unread = connection.unread().map(|unread| format!("  {unread}"));
-    Ok(unread.into_iter().fold(Exit::say(code, said), Exit::detail))
+    Ok(connection.with_unread(Exit::say(code, said)))
 }
 
 /// The result of one check.

@@ -44,8 +44,8 @@ impl TestClock {
     /// Creates a clock with the current time of this machine.
     ///
     /// A real DynamoDB deletes expired items by its own clock, so a test of expiry should start at
-    /// the current time. The embedded one deletes none. A [`Provider`](crate::Provider) has its own
-    /// clock, too: give it this one by [`with_clock`](crate::Provider::with_clock).
+    /// the current time. The embedded one deletes none. A [`Provider`](crate::Provider) has a clock
+    /// of its own: set this one with [`with_clock`](crate::Provider::with_clock).
     #[must_use]
     pub fn new() -> Self {
         Self::at(SystemClock.now())

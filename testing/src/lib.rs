@@ -25,7 +25,7 @@
 //!
 //! `sweep` includes `kit`.
 //!
-//! # What a test cannot show
+//! # Limits of a test
 //!
 //! The embedded engine differs from DynamoDB in these points. A program that passes its tests may
 //! still be wrong about them.
@@ -34,8 +34,8 @@
 //! - Batches leave nothing unprocessed, unless their items exceed 16 MB.
 //! - Expired items are not deleted.
 //! - A sort key of an index may be longer than 1,024 bytes.
-//! - A `ClientRequestToken` is recognised for 10 minutes of the machine's time, whatever a
-//!   [`TestClock`] says. A [`sweep`] measures the 10 minutes by its own clock.
+//! - A `ClientRequestToken` is recognised for 10 minutes by the clock of the machine, and not by a
+//!   [`TestClock`]. In a [`sweep`], the 10 minutes pass by the clock of the play.
 //!
 //! A sweep plays no faults on a [`Broker`]. Let the code of your target send through
 //! [`World::call`](sweep::World::call).

@@ -138,12 +138,8 @@ pub(super) async fn apply(
         output::json(&json!({ "plan": plan.id, "report": report, "errors": errors }));
     }
     if let Some(error) = unwritten {
-        let continues = if report.is_finished() {
-            String::new()
-        } else {
-            format!("; run it again to continue, nothing is done twice: {again}")
-        };
-        return Err(error.below(format!("{}{continues}", said(&report))));
+        let counts = said(&report);
+        return Err(error.below(if report.is_finished() { counts } else { to_continue(&counts, again) }));
     }
     let mut said = format!("{} ({})", said(&report), results.display());
     if !plan.complete {
@@ -151,15 +147,17 @@ pub(super) async fn apply(
     }
     Ok(match report {
         ApplyReport { tripped: true, .. } => Exit::say(Exit::PROBLEMS, format!("stopped: {said}")),
-        report if !report.is_finished() => Exit::say(
-            Exit::PROBLEMS,
-            format!("{said}; run it again to continue, nothing is done twice: {again}"),
-        ),
+        report if !report.is_finished() => Exit::say(Exit::PROBLEMS, to_continue(&said, again)),
         ApplyReport { dead_again: 1.., .. } => Exit::say(Exit::PROBLEMS, said),
         _ if !plan.complete => Exit::say(Exit::PROBLEMS, said),
         ApplyReport { changed: 0, not_possible: 0, .. } => Exit::say(Exit::OK, said),
         _ => Exit::say(Exit::CHANGED, format!("{said}; look at the records that changed, and plan again")),
     })
+}
+
+/// The sentence about a plan with acts that are not done. `again`: the command that continues it.
+fn to_continue(said: &str, again: &str) -> String {
+    format!("{said}; run it again to continue, nothing is done twice: {again}")
 }
 
 /// Prints the plan that is applied, and a warning if it may be too old.

@@ -74,8 +74,10 @@ impl Request {
         }
         let plan = self.plan(console).await?;
         // Only a token can be released.
-        let unread = connection.unread().filter(|_| self.act.verb != Verb::Release);
-        let with_unread = |exit| unread.iter().map(|unread| format!("  {unread}")).fold(exit, Exit::detail);
+        let with_unread = |exit| match self.act.verb {
+            Verb::Release => exit,
+            _ => connection.with_unread(exit),
+        };
         if output == Output::Table {
             print::plan(&plan, &self.options);
         }

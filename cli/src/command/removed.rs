@@ -37,7 +37,7 @@ pub(crate) const REMOVED: [Removed; 26] = [
     removed("ls --status", "locker ls --need held"),
     removed("ls --owner", "locker ls --by TEXT"),
     removed("ls --need due", "locker ls --due"),
-    // Only the option: the rest of the call says what is changed.
+    // Only the option. The rest of the call stays as it was.
     removed("plan --state", "--need held"),
     removed("plan --owner", "--by TEXT"),
     removed("plan --need due", "--due"),

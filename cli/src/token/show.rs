@@ -65,8 +65,7 @@ pub(super) async fn read(connection: &Connection, key: &str) -> Result<Record, E
 
 fn absent(connection: &Connection, key: &str) -> Exit {
     let said = format!("there is no token {key}; `locker ls tokens` lists unfinished tokens");
-    let unread = connection.unread().map(|unread| format!("  {unread}"));
-    unread.into_iter().fold(Exit::say(Exit::NOT_FOUND, said), Exit::detail)
+    connection.with_unread(Exit::say(Exit::NOT_FOUND, said))
 }
 
 pub(super) fn to_json(record: &Record, answer: Option<&Value>) -> Value {

@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
 use std::process::{Child, Stdio};
 
-use locker_tests::command::{Ran, until};
+use locker_tests::command::{Place, Ran, until};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -16,6 +16,13 @@ use crate::place;
 
 fn interrupt(process: &Child) {
     kill(Pid::from_raw(process.id().cast_signed()), Signal::SIGINT).expect("SIGINT");
+}
+
+/// Plans the release of all held tokens, with this many acts per second.
+fn plan_release(place: &Place, rate: &str) {
+    let plan = ["plan", "release", "--reason", "relay repaired", "--need", "held"];
+    let planned = place.run(&[&plan[..], &["--rate", rate, "--out", "plan.json"]].concat());
+    assert_eq!(planned.code, 6, "{}", planned.said);
 }
 
 /// Keys by the lines of the results that can be read.
@@ -28,19 +35,7 @@ fn done(results: &str) -> Vec<String> {
 fn the_first_ctrl_c_stops_and_the_same_command_goes_on_after_a_torn_line() {
     let place = place();
     hold(&place, 8);
-    let plan = [
-        "plan",
-        "release",
-        "--reason",
-        "relay repaired",
-        "--need",
-        "held",
-        "--rate",
-        "2",
-        "--out",
-        "plan.json",
-    ];
-    assert_eq!(place.run(&plan).code, 6);
+    plan_release(&place, "2");
     let mut apply = place.command(&["apply", "plan.json"]);
     let mut process = apply.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started");
     place.await_line("plan.json.results");
@@ -122,19 +117,7 @@ fn the_second_ctrl_c_ends_at_once() {
 fn results_that_cannot_be_written_do_not_hide_what_was_done() {
     let place = place();
     hold(&place, 8);
-    let plan = [
-        "plan",
-        "release",
-        "--reason",
-        "relay repaired",
-        "--need",
-        "held",
-        "--rate",
-        "1",
-        "--out",
-        "plan.json",
-    ];
-    assert_eq!(place.run(&plan).code, 6);
+    plan_release(&place, "1");
     // The file has its largest size before the first result.
     const LARGEST: u64 = 16 << 20;
     let mut results = OpenOptions::new()

@@ -193,9 +193,9 @@ pub trait Subject {
     /// one.
     const DECLINES: bool = false;
 
-    /// Returns the errors at the end, four days after the answer. If your code
-    /// sets a retention, set more than four days. Compare the records with the
-    /// answer. Read the tables with `world.dynamodb()`. There are no faults here.
+    /// Returns the errors at the end, four days after the answer. If your code sets a retention,
+    /// set more than four days. Compare the records with the answer. Read the tables with
+    /// `world.dynamodb()`. There are no faults here.
     fn check(&self, world: &World, answer: Option<&str>) -> impl Future<Output = Vec<String>>;
 }
 
