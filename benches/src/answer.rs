@@ -55,7 +55,7 @@ pub fn to_json<T: Serialize>(answer: &T) -> String {
     serde_json::to_string(answer).expect("JSON")
 }
 
-/// Compress a text as the library does.
+/// Compresses a text as the library does.
 #[must_use]
 pub fn gzip(json: &str) -> Vec<u8> {
     let mut encoder = GzEncoder::new(Vec::with_capacity(json.len() / 2), Compression::new(5));
@@ -63,7 +63,7 @@ pub fn gzip(json: &str) -> Vec<u8> {
     encoder.finish().expect("memory")
 }
 
-/// Unpack a compressed text.
+/// Unpacks a compressed text.
 #[must_use]
 pub fn gunzip(packed: &[u8]) -> String {
     let mut json = String::new();

@@ -44,7 +44,7 @@ pub enum Begun {
     InProgress(DateTime<Utc>),
 }
 
-/// Create a client with the settings of the library and this timeout for each attempt.
+/// Creates a client with the settings of the library and this timeout for each attempt.
 ///
 /// The library bounds its attempts without a timeout of the SDK.
 #[must_use]
@@ -71,12 +71,12 @@ pub fn defaults(endpoint: Option<String>, region: String, credentials: Credentia
 }
 
 impl Bare {
-    /// Create a table over a client.
+    /// Creates a table over a client.
     pub fn new(client: Client, table: impl Into<String>, owner: impl Into<String>) -> Self {
         Self { client, table: table.into(), owner: owner.into() }
     }
 
-    /// Begin a token.
+    /// Begins a token.
     ///
     /// # Panics
     ///
@@ -125,7 +125,7 @@ impl Bare {
         }
     }
 
-    /// Store a small answer in its token. A large one is accepted too, uncompressed; the library
+    /// Stores a small answer in its token. A large one is accepted too, uncompressed; the library
     /// does not do that, since every replay would pay for its size.
     ///
     /// # Panics
@@ -136,7 +136,7 @@ impl Bare {
             .await;
     }
 
-    /// Store a large answer in a separate item, compressed.
+    /// Stores a large answer in a separate item, compressed.
     ///
     /// # Panics
     ///

@@ -19,7 +19,7 @@
 //!     type Output = String;
 //!
 //!     async fn run(&self, flow: &Flow, name: String) -> Result<String, Stop> {
-//!         flow.step("greet").run(|_| async { Ok(format!("hello, {name}")) }).await
+//!         flow.step("greet").run(async |_| Ok(format!("hello, {name}"))).await
 //!     }
 //! }
 //!

@@ -1,5 +1,4 @@
-//! The environment of a function, read once, at start. Everything that is wrong is reported at
-//! once.
+//! The environment of a function, read once at start. One error names everything that is wrong.
 
 use std::ffi::OsString;
 use std::ops::RangeInclusive;

@@ -32,9 +32,9 @@ pub struct Packer {
     pub queue: Option<Sqs>,
 }
 
-/// Pack the orders of a batch of the queue.
+/// Packs the orders of a batch of the queue.
 ///
-/// On the event of a schedule, process the messages that an operator redrove.
+/// On the event of a schedule, it processes the messages that an operator redrove.
 ///
 /// # Errors
 ///
@@ -46,7 +46,7 @@ pub async fn handle(packer: &Packer, event: LambdaEvent<Value>) -> Result<Consum
 }
 
 impl Packer {
-    /// Pack an order once, however often its message is delivered, and signal its purchase.
+    /// Packs an order once, however often its message is delivered, and signals its purchase.
     async fn pack(&self, body: &str) -> Result<(), Failure> {
         let unreadable =
             |error: ReceiveError| Failure::permanent(error.to_string()).code("packing.unreadable");
@@ -72,7 +72,7 @@ impl Packer {
         self.signal(&purchase, &message.id, &parcel).await
     }
 
-    /// Signal the parcel to the purchase. The id of the message is the id of the event, so a
+    /// Signals the parcel to the purchase. The id of the message is the id of the event, so a
     /// message that is delivered again gives the same event.
     async fn signal(&self, purchase: &str, id: &str, parcel: &Parcel) -> Result<(), Failure> {
         let signalled = self.workflows.signal(purchase, PACKED, parcel).id(id).await;
@@ -85,8 +85,8 @@ impl Packer {
         Ok(())
     }
 
-    /// Mark the row as packed, if this purchase has paid it. The row may be of a later purchase: if
-    /// a purchase fails, the customer may order again under the same number.
+    /// Marks the row as packed, if this purchase has paid it. The row may be of a later purchase:
+    /// if a purchase fails, the customer may order again under the same number.
     fn packed(&self, placed: &Placed, purchase: &str) -> Result<Update, aws_sdk_dynamodb::error::BuildError> {
         let text = |text: &str| AttributeValue::S(text.to_owned());
         Update::builder()

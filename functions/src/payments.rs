@@ -53,7 +53,7 @@ pub struct Payments {
 }
 
 impl Payments {
-    /// Create a client of the provider at this address, with a timeout for each reply.
+    /// Creates a client of the provider at this address, with a timeout for each reply.
     ///
     /// # Errors
     ///
@@ -78,7 +78,7 @@ impl Payments {
         Ok(Self { http, charges, refunds, timeout, authorization: None })
     }
 
-    /// Send this bearer token with each request.
+    /// Sends this bearer token with each request.
     ///
     /// # Errors
     ///
@@ -133,8 +133,8 @@ impl Payments {
         }
     }
 
-    /// Add the credential, and the trace of the invocation, so that the provider's log and ours can
-    /// be laid side by side.
+    /// Adds the credential, and the trace of the invocation, so that the provider's log and ours
+    /// can be laid side by side.
     fn request(&self, request: RequestBuilder) -> RequestBuilder {
         // `lambda_runtime` sets the variable at every invocation.
         let trace =
@@ -170,7 +170,8 @@ impl Payments {
     }
 }
 
-/// Build the address of a resource, and report a bad address now rather than at the first request.
+/// Builds the address of a resource, and reports a bad address now rather than at the first
+/// request.
 fn address(url: &str, path: &str) -> Result<reqwest::Url, BoxError> {
     let wrong = "the address must be http or https with a host and at most a path, such as https://payments.example.com";
     let base = reqwest::Url::parse(url).map_err(|error| format!("{error}; {wrong}"))?;

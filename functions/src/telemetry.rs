@@ -19,8 +19,8 @@ impl std::fmt::Debug for Telemetry {
 }
 
 impl Telemetry {
-    /// Initialise logs and metrics of a function that requests call. Metrics that are zero are left
-    /// out.
+    /// Initialises logs and metrics of a function that requests call. Metrics that are zero are
+    /// left out.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl Telemetry {
         Ok(Self { metrics: metrics.emit_zeros(zeros).init()? })
     }
 
-    /// Run a function: call the handler for each event, and write the metrics after it.
+    /// Runs a function: calls the handler for each event, and writes the metrics after it.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl Telemetry {
         lambda_runtime::run(served).await
     }
 
-    /// Write the metrics counted since the last call. Call it at the end of every invocation: the
+    /// Writes the metrics counted since the last call. Call it at the end of every invocation: the
     /// environment is frozen after the response.
     pub fn flush(&self) {
         if let Err(error) = self.metrics.flush(std::io::stdout().lock()) {

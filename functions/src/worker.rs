@@ -32,7 +32,7 @@ enum NotDone {
     Locker(locker::Error),
 }
 
-/// Handle a batch, and report the messages that are not done for redelivery.
+/// Handles a batch, and reports the messages that are not done for redelivery.
 ///
 /// # Errors
 ///

@@ -4,13 +4,13 @@ use locker::workflow::{Completer, Workflows};
 
 use crate::purchase::Purchase;
 
-/// Create a completer with the code of every workflow. It also builds a
+/// Creates a completer with the code of every workflow. It also builds a
 /// [`Reaper`](locker::workflow::Reaper).
 pub fn completer(workflows: &Workflows, purchase: Purchase) -> Completer {
     register(Completer::new(workflows), purchase)
 }
 
-/// Add the code of every workflow to a completer.
+/// Adds the code of every workflow to a completer.
 pub fn register(completer: Completer, purchase: Purchase) -> Completer {
     completer.register(purchase)
 }

@@ -46,7 +46,7 @@ use aws_types::SdkConfig;
 use crate::core::argument::{InvalidArgument, InvalidSetting};
 use crate::settings::ATTEMPT_TIMEOUT;
 
-/// Create a client from the environment of a Lambda function.
+/// Creates a client from the environment of a Lambda function.
 ///
 /// It reads `AWS_REGION`, `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_SESSION_TOKEN`, and
 /// `AWS_ENDPOINT_URL_DYNAMODB` or `AWS_ENDPOINT_URL` if set.

@@ -20,7 +20,7 @@ pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 /// | [`Denied`](Self::Denied) | nothing was written | fix permissions, table or credentials |
 /// | [`Unavailable`](Self::Unavailable) | no token or workflow was changed | try again later |
 /// | [`Contended`](Self::Contended) | this call changed nothing; other callers did | try again |
-/// | [`Gone`](Self::Gone) | nothing was written | read it again; it was deleted |
+/// | [`Gone`](Self::Gone) | nothing was written | try again; the key is free after the deletion |
 /// | [`Deleted`](Self::Deleted) | steps may have been done; no record is left | stop; it was deleted |
 /// | [`NotReady`](Self::NotReady) | the table is being created | wait, then check the table |
 /// | [`Unknown`](Self::Unknown) | it may have been written | see below |
@@ -85,9 +85,9 @@ pub enum Error {
         /// Attempts made.
         tries: u32,
     },
-    /// The workflow was deleted after its retention, or is being deleted now. If that was cut
-    /// short, the next run of the reaper, or `locker reap`, continues it, from 5 minutes after it
-    /// began. The key is free then.
+    /// The workflow was deleted after its retention, or a reaper is deleting it. The key is free
+    /// after that. A deletion that was cut short is continued by the next run of the reaper, or by
+    /// `locker reap`, 5 minutes after it began at the earliest.
     #[error(
         "could not {verb}: the workflow was finished and has been deleted, or the reaper is deleting it; nothing was changed; try again, and if this stays, the reaper was cut short: run `locker reap`, or wait for its next run"
     )]
@@ -214,7 +214,7 @@ impl Error {
     }
 }
 
-/// Serialize an error of a report as its text.
+/// Serializes an error of a report as its text.
 pub(crate) fn as_text<S: serde::Serializer>(error: &Option<Error>, serializer: S) -> Result<S::Ok, S::Error> {
     match error {
         Some(error) => serializer.collect_str(error),

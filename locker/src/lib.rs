@@ -287,7 +287,7 @@ struct Migrating;
 #[doc = include_str!("../../docs/book/src/restoring.md")]
 struct Restoring;
 
-/// The examples of the package's README.
+/// Compiles the examples of the package's README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 pub struct PackageReadme;

@@ -45,11 +45,11 @@
 //! | `workflowsInQuarantine` | gauge | | workflows that wait for an operator, counted by the last completer run |
 //! | `lateEvents` | gauge | | late events that are not handled yet, counted by the last completer run, up to its limit |
 //! | `workflowsWaiting` | gauge | | workflows that wait for an event or a timer, in the first 1,000 that are not due; counted by the last completer run |
-//! | `workflowsWithoutCode` | gauge | | due workflows of names that the last completer run neither has code for nor expects of others |
+//! | `workflowsWithoutCode` | gauge | | due workflows that the last completer run could not drive: without code and not expected of others, or with older code only |
 //! | `completerFinished`, `reaperFinished`, `relayFinished` | gauge | | 1 if the last run saw everything that was due, 0 if there may be more |
-//! | `messagesSent`, `messagesDead` | counter | `topic` | messages that their targets have; messages that wait for an operator |
+//! | `messagesSent`, `messagesDead` | counter | `topic` | messages that their targets have; messages that became dead: they wait for an operator (`topic` is the consumer of a received message) |
 //! | `messagesExpired` | counter | `topic` | messages that expired before they were sent, and were deleted |
-//! | `targetRefusals` | counter | `topic` | messages refused for a reason of their target: a permission, a key, a missing queue |
+//! | `targetRefusals` | counter | `topic` | messages refused for a reason of their target: a permission, a disabled key, a missing queue; they are retried |
 //! | `unsentMessages` | gauge | | unsent messages, delayed ones included, at the begin of the last relay run, counted up to 1,000 |
 //! | `oldestUnsentMessage` | gauge, seconds | | how long the oldest unsent message has been unsent, at the begin of the last relay run; a lower bound if more than 10,000 messages in a shard wait for another try |
 //! | `deadMessages` | gauge | | dead messages counted by the last relay run, up to 1,000: outgoing messages, and received messages that their consumers dead-lettered |
@@ -68,112 +68,58 @@ use crate::core::key::Key;
 #[cfg(feature = "workflow")]
 use crate::core::workflow::event::{EventRecord, LateCause, Signalled};
 
-/// Begins that acquired the token.
+// The tables above describe them.
 pub(crate) const ACQUIRED: &str = "lockTokensAcquired";
-/// Begins that got a stored answer or failure.
 pub(crate) const REPLAYED: &str = "lockTokensReplayed";
-/// Begins refused because another caller's work is in progress.
 pub(crate) const IN_PROGRESS: &str = "lockTokensInProgress";
-/// Begins with the same key and a different request.
 pub(crate) const MISMATCHED: &str = "lockTokensMismatched";
-/// Requests that were refused because the table was restored.
 pub(crate) const RESTORED: &str = "requestsHeldByRestore";
-/// Tokens ended.
 pub(crate) const ENDED: &str = "lockTokensEnded";
-/// Expected completions postponed.
 pub(crate) const EXTENDED: &str = "lockTokensExtended";
-/// Ends and extensions by an attempt that no longer owned the token.
 pub(crate) const LOST_OWNERSHIP: &str = "lostOwnership";
-/// Results of successful work that could not be stored.
 pub(crate) const UNRECORDED: &str = "unrecordedResults";
-/// Work left with an unknown outcome.
 pub(crate) const IN_DOUBT: &str = "inDoubt";
-/// Duration of the work inside `run`, in seconds.
 pub(crate) const WORK_DURATION: &str = "workDuration";
-/// Requests to DynamoDB, retries included.
 pub(crate) const REQUESTS: &str = "requests";
-/// Writes without a clear reply.
 pub(crate) const SILENT_REQUESTS: &str = "silentRequests";
-/// Overdue tokens found by the last scan. The name is the article's.
 pub(crate) const MISSING_TASKS: &str = "missingTasks";
-/// How long the oldest missing task has been overdue, in seconds.
 pub(crate) const OLDEST_MISSING_TASK: &str = "oldestMissingTask";
-/// Tokens in progress, counted by the last scan.
 pub(crate) const TOKENS_IN_PROGRESS: &str = "tokensInProgress";
-/// Tokens that wait for an operator, counted by the last scan.
 pub(crate) const TOKENS_HELD: &str = "tokensHeld";
-/// 1 if the last scan read everything, 0 if there may be more.
 pub(crate) const SCAN_FINISHED: &str = "scanFinished";
-/// Write units that DynamoDB reported.
 pub(crate) const CONSUMED_WRITE_UNITS: &str = "consumedWriteUnits";
-/// Read units that DynamoDB reported.
 pub(crate) const CONSUMED_READ_UNITS: &str = "consumedReadUnits";
 
-/// Workflows started.
 pub(crate) const WORKFLOWS_STARTED: &str = "workflowsStarted";
-/// Existing workflows claimed by a driver.
 pub(crate) const WORKFLOWS_CLAIMED: &str = "workflowsClaimed";
-/// Stored answers and failures of workflows replayed.
 pub(crate) const WORKFLOWS_REPLAYED: &str = "workflowsReplayed";
-/// Starts with the same key and a different request.
 pub(crate) const WORKFLOWS_MISMATCHED: &str = "workflowsMismatched";
-/// Workflows ended.
 pub(crate) const WORKFLOWS_ENDED: &str = "workflowsEnded";
-/// Workflows quarantined for an operator.
 pub(crate) const WORKFLOWS_QUARANTINED: &str = "workflowsQuarantined";
-/// Finished workflows deleted by the reaper.
 pub(crate) const WORKFLOWS_FORGOTTEN: &str = "workflowsForgotten";
-/// Events stored for a workflow.
 pub(crate) const EVENTS: &str = "events";
-/// Steps that ended.
 pub(crate) const STEPS: &str = "steps";
-/// Steps found started with an unknown outcome.
 pub(crate) const STEPS_IN_DOUBT: &str = "stepsInDoubt";
-/// Completed effects that the code of a completed workflow did not reach.
 pub(crate) const STEPS_NOT_REACHED: &str = "stepsNotReached";
-/// Compensations begun.
 pub(crate) const STEPS_COMPENSATED: &str = "stepsCompensated";
-/// Outcomes refused because their step was cancelled or taken over.
 pub(crate) const LATE_OUTCOMES: &str = "lateOutcomes";
-/// Workflows due and not finished, counted by the last completer run.
 pub(crate) const UNFINISHED_WORKFLOWS: &str = "unfinishedWorkflows";
-/// Workflows without progress for
-/// [`Limits::failing_after`](crate::workflow::Limits::failing_after), which are retried.
 pub(crate) const FAILING_WORKFLOWS: &str = "failingWorkflows";
-/// Workflows that wait for an operator, counted by the last completer run.
 pub(crate) const WORKFLOWS_IN_QUARANTINE: &str = "workflowsInQuarantine";
-/// Late events that are not handled yet, counted by the last completer run.
 pub(crate) const LATE_EVENTS: &str = "lateEvents";
-/// Workflows that wait for an event or a timer, counted by the last completer run.
 pub(crate) const WORKFLOWS_WAITING: &str = "workflowsWaiting";
-/// Due workflows of names that the last completer run neither has code for nor expects of others.
 pub(crate) const WORKFLOWS_WITHOUT_CODE: &str = "workflowsWithoutCode";
-/// 1 if the last completer run saw everything that was due, 0 if there may be more.
 pub(crate) const COMPLETER_FINISHED: &str = "completerFinished";
-/// 1 if the last reaper run saw everything that was due, 0 if there may be more.
 pub(crate) const REAPER_FINISHED: &str = "reaperFinished";
 
-/// Messages that their targets have, by topic.
 pub(crate) const MESSAGES_SENT: &str = "messagesSent";
-/// Messages that expired before they were sent, by topic.
 pub(crate) const MESSAGES_EXPIRED: &str = "messagesExpired";
-/// Messages that became dead: they wait for an operator. The label is the topic, or the consumer of
-/// a received message.
 pub(crate) const MESSAGES_DEAD: &str = "messagesDead";
-/// Messages that were refused for a reason of their target, such as a permission, a disabled key or
-/// a missing queue, by topic. They are retried.
 pub(crate) const TARGET_REFUSALS: &str = "targetRefusals";
-/// Unsent messages, counted up to 1,000 by the last relay run.
 pub(crate) const UNSENT_MESSAGES: &str = "unsentMessages";
-/// How long the oldest unsent message has been unsent, in seconds, at the begin of the last relay
-/// run.
 pub(crate) const OLDEST_UNSENT_MESSAGE: &str = "oldestUnsentMessage";
-/// Dead messages, counted up to 1,000 by the last relay run.
 pub(crate) const DEAD_MESSAGES: &str = "deadMessages";
-/// How long the oldest message has waited in the table for its consumer, in seconds, by the last
-/// relay run.
 pub(crate) const OLDEST_WAITING_MESSAGE: &str = "oldestWaitingMessage";
-/// 1 if the last relay run saw everything that was due, 0 if there may be more.
 pub(crate) const RELAY_FINISHED: &str = "relayFinished";
 
 /// The names of all metrics, for tests that compare a dashboard with the code.
@@ -391,7 +337,7 @@ pub(crate) fn relayed(unsent: Kept, waiting: Kept, dead: Kept) {
     set_count(DEAD_MESSAGES, dead.map(|(count, _)| count));
 }
 
-/// Record consumed units. DynamoDB does not report their kind, so the verb determines it.
+/// Records consumed units. DynamoDB does not report their kind, so the verb determines it.
 pub(crate) fn count_read_units(verb: &'static str, units: Option<f64>) {
     if let Some(units) = units {
         histogram!(CONSUMED_READ_UNITS, "verb" => verb).record(units);

@@ -42,7 +42,7 @@ pub struct Canned {
 }
 
 impl Canned {
-    /// Serve a listener, with a thread for each connection, until the process ends.
+    /// Serves a listener, with a thread for each connection, until the process ends.
     ///
     /// # Panics
     ///
@@ -92,7 +92,7 @@ impl Canned {
     }
 }
 
-/// Ask a server for its counts.
+/// Asks a server for its counts.
 ///
 /// # Panics
 ///

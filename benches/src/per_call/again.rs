@@ -65,7 +65,7 @@ impl Again {
         }
     }
 
-    /// Send it. A put may be refused.
+    /// Sends it. A put may be refused.
     pub(crate) async fn send(&self, client: &Client) {
         let (table, parts) = (&self.table, self.parts.clone());
         match self.operation.as_str() {

@@ -48,7 +48,7 @@ impl Measured {
 }
 
 impl Plan {
-    /// Measure all sides in alternation, so that noise affects all of them.
+    /// Measures all sides in alternation, so that noise affects all of them.
     pub(crate) fn run(&self, sides: &[Side]) -> Vec<Measured> {
         if self.setting.threads == 1 {
             processors::stay_on(processors::CLIENT);
@@ -145,7 +145,7 @@ pub(crate) fn allocations(side: &Side, operation: Operation, count: u64) -> Opti
     Allocations::of(count, || runtime.block_on(perform(20..20 + count)))
 }
 
-/// Perform one operation of one side this many times, without a measurement.
+/// Performs one operation of one side this many times, without a measurement.
 pub(crate) fn repeat(sides: &[Side], side: &str, operation: &str, times: u64) -> ExitCode {
     let side = sides.iter().find(|known| known.kind.name() == side);
     let operation =
@@ -162,7 +162,7 @@ pub(crate) fn repeat(sides: &[Side], side: &str, operation: &str, times: u64) ->
     ExitCode::SUCCESS
 }
 
-/// Report the cost of compressing and unpacking the large answer.
+/// Reports the cost of compressing and unpacking the large answer.
 pub(crate) fn compression() -> String {
     const TIMES: u32 = 50;
     let json = answer::to_json(&answer::of_size(LARGE));

@@ -40,7 +40,7 @@ impl Near {
         self.state().items.clear();
     }
 
-    /// Store what the other stores.
+    /// Stores what the other stores.
     pub(crate) fn copy(&self, other: &Self) {
         let items = other.state().items.clone();
         self.state().items = items;

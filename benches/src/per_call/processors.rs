@@ -9,14 +9,14 @@ use nix::unistd::Pid;
 pub(crate) const CLIENT: usize = 0;
 pub(crate) const SERVER: usize = 1;
 
-/// Pin this thread, and those that it starts, to one processor, if there are several.
+/// Pins this thread, and those that it starts, to one processor, if there are several.
 pub(crate) fn stay_on(processor: usize) {
     if count() > 1 {
         stay(&[processor]);
     }
 }
 
-/// Unpin this thread, and those that it starts.
+/// Unpins this thread, and those that it starts.
 pub(crate) fn stay_on_any() {
     stay(&(0..count()).collect::<Vec<_>>());
 }

@@ -67,7 +67,7 @@ impl Report {
         table
     }
 
-    /// Record one setting, and return its rows.
+    /// Records one setting, and returns its rows.
     pub(crate) fn measured(&mut self, setting: Setting, measured: &[Measured]) -> String {
         let Setting { operation, size, threads, callers } = setting;
         let name = format!("{}, {}, {threads} threads, {callers} callers", operation.name(), size.name());
@@ -109,7 +109,7 @@ impl Report {
         format!("ratios: {}", serde_json::json!(ratios))
     }
 
-    /// Check the counts, and never the times.
+    /// Checks the counts, and never the times.
     pub(crate) fn verdict(&self) -> ExitCode {
         let mut verdict = ExitCode::SUCCESS;
         for ours in self.counted.iter().filter(|counted| counted.kind == Kind::Locker) {

@@ -44,7 +44,7 @@ impl Drop for Server {
     }
 }
 
-/// Serve until standard input ends, which is when the process that started this one ends.
+/// Serves until standard input ends, which is when the process that started this one ends.
 pub(crate) fn serve() {
     crate::processors::stay_on(crate::processors::SERVER);
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");

@@ -135,7 +135,7 @@ impl Side {
         }
     }
 
-    /// Perform the operation once.
+    /// Performs the operation once.
     pub(crate) async fn perform(&self, operation: Operation, number: u64) {
         let scope = match (operation, self.size, self.kind) {
             (Operation::Pair | Operation::Run, ..) => "first",

@@ -162,7 +162,7 @@ impl Pair {
     }
 }
 
-/// Perform one workflow of one side this many times, without a measurement. `None`: there is no
+/// Performs one workflow of one side this many times, without a measurement. `None`: there is no
 /// workflow of this name.
 pub(crate) fn repeat(side: &str, workflow: &str, times: u64) -> Option<ExitCode> {
     let shape = SHAPES.into_iter().find(|shape| shape.name() == workflow)?;
@@ -180,7 +180,7 @@ struct Counted {
     allocations: Option<Allocations>,
 }
 
-/// Measure and check the counts; the times are only printed, if at all.
+/// Measures and checks the counts; the times are only printed, if at all.
 pub(crate) fn report(rounds: Option<usize>) -> ExitCode {
     let (mut verdict, mut table) = (ExitCode::SUCCESS, String::new());
     for shape in SHAPES {

@@ -1,4 +1,4 @@
-//! What one page has read: requests and read units.
+//! The requests and read units of one page.
 
 use std::cell::Cell;
 use std::future::Future;

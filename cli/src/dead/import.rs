@@ -1,5 +1,4 @@
-//! `locker dead import`: messages that their queue gave up, from where it put them; and those of an
-//! export.
+//! `locker dead import`: messages of a dead-letter queue, or of an export.
 
 mod exported;
 

@@ -1,4 +1,4 @@
-//! What verbs share: the options that each of them takes, and the types of their values.
+//! The options that all verbs take, and the types of their values.
 
 mod duration;
 mod moment;

@@ -1,4 +1,4 @@
-//! Which tables a verb works on, and where they are.
+//! The tables that a verb works on, and where they are.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};

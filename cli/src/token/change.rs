@@ -46,7 +46,7 @@ Examples:
   locker redact report/2026-11 --reason 'request 4711 to erase data'
   locker redact report/2026-11 --reason 'request 4711 to erase data' --seen 0f3a9c51d2.9a8fac0a";
 
-/// What every verb on a token takes: which, who acts and why, and what was seen of it.
+/// The options of every verb on a token: its key, who acts and why, and what was seen of it.
 #[derive(Debug, Args)]
 struct Change {
     /// Key of the token.

@@ -37,7 +37,7 @@ pub struct Order {
     pub receipt: Receipt,
 }
 
-/// What is known about an order.
+/// The state of an order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OrderState {
     /// The customer has no order with this number.
@@ -67,7 +67,7 @@ pub struct Shop {
 }
 
 impl Shop {
-    /// Create a shop. The settings of the locker define how long a charge is expected to take.
+    /// Creates a shop. The settings of the locker define how long a charge is expected to take.
     #[must_use]
     pub const fn new(locker: Locker, payments: Payments) -> Self {
         Self { locker, payments }
@@ -89,7 +89,7 @@ impl Shop {
         deadline.is_none_or(|deadline| left(deadline) > self.time_for_a_charge())
     }
 
-    /// Create an order once: charge for it, and keep the order indefinitely.
+    /// Creates an order once: charges for it, and keeps the order indefinitely.
     ///
     /// # Errors
     ///
@@ -128,7 +128,7 @@ impl Shop {
         token.run(create).await
     }
 
-    /// Read an order of a customer.
+    /// Reads an order of a customer.
     ///
     /// An order that may have been charged is never absent: the customer would order again under
     /// another number.

@@ -90,7 +90,7 @@ fn answered(outcome: Outcome<Order>) -> Response {
     }
 }
 
-/// Build the response to the first failure; the steps before it are compensated.
+/// Builds the response to the first failure; the steps before it are compensated.
 fn failure(failed: &Failed) -> Response {
     let failure = failed.failure();
     if failure.step() == Some("charge") {

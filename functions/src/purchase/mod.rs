@@ -177,8 +177,8 @@ impl Workflow for Purchase {
 }
 
 impl Purchase {
-    /// Find a charge in doubt. `Unknown` if the provider knows none: a request may still arrive, or
-    /// the provider has forgotten the charge.
+    /// Finds a charge in doubt. `Unknown` if the provider knows none: a request may still arrive,
+    /// or the provider has forgotten the charge.
     async fn found(&self, idempotency_key: &str) -> Result<ProbeOutcome, BoxError> {
         match self.payments.find(idempotency_key).await? {
             Some(receipt) => Ok(ProbeOutcome::done(&receipt)?),
@@ -197,7 +197,7 @@ pub struct Purchases {
 }
 
 impl Purchases {
-    /// Prepare a purchase that a customer requests under this key.
+    /// Prepares a purchase that a customer requests under this key.
     ///
     /// # Errors
     ///

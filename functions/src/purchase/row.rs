@@ -42,7 +42,7 @@ impl<'a> Row<'a> {
         Ok(Self { name, table, request })
     }
 
-    /// Put a new row. An existing order with that number stays as it is.
+    /// Puts a new row. An existing order with that number stays as it is.
     pub(super) fn placed(&self) -> Result<Put, BuildError> {
         Put::builder()
             .table_name(self.table)
@@ -55,7 +55,7 @@ impl<'a> Row<'a> {
             .build()
     }
 
-    /// Mark the row as paid.
+    /// Marks the row as paid.
     pub(super) fn paid(&self, order: &Order) -> Result<Update, BuildError> {
         Update::builder()
             .table_name(self.table)
@@ -70,7 +70,7 @@ impl<'a> Row<'a> {
             .build()
     }
 
-    /// Mark the row as given up, unless it is packed.
+    /// Marks the row as given up, unless it is packed.
     pub(super) fn given_up(&self) -> Result<Update, BuildError> {
         Update::builder()
             .table_name(self.table)
@@ -85,7 +85,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Delete a row, if it belongs to that purchase. Repeating it changes nothing.
+/// Deletes a row, if it belongs to that purchase. Repeating it changes nothing.
 pub(super) async fn withdraw(dynamodb: &Client, table: &str, name: &RowName) -> Result<(), Failure> {
     let deleted = dynamodb
         .delete_item()

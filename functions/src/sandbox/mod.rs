@@ -84,7 +84,7 @@ struct Books {
 }
 
 impl Books {
-    /// Charge once per key, as an idempotent provider does. `None`: charges under this key are
+    /// Charges once per key, as an idempotent provider does. `None`: charges under this key are
     /// refused.
     fn enter(&mut self, key: &str, charge: Charge) -> Option<Receipt> {
         if self.banned.contains(key) {
@@ -123,7 +123,7 @@ impl Sandbox {
         Ok(Self(Arc::new(Mutex::new(provider))))
     }
 
-    /// Write the file of its books, if it has one.
+    /// Writes the file of its books, if it has one.
     ///
     /// # Errors
     ///
@@ -132,7 +132,7 @@ impl Sandbox {
         self.provider().books.write()
     }
 
-    /// Change how the provider behaves from now on.
+    /// Changes how the provider behaves from now on.
     pub fn set_mood(&self, mood: Mood) {
         self.provider().mood = mood;
     }
@@ -162,7 +162,7 @@ impl Sandbox {
             .with_state(self.clone())
     }
 
-    /// Change the books, and write them before the reply.
+    /// Changes the books, and writes them before the reply.
     fn change<R>(&self, change: impl FnOnce(&mut Books) -> R) -> R {
         let mut provider = self.provider();
         let changed = change(&mut provider.books.value);
@@ -214,7 +214,7 @@ async fn charged(State(provider): State<Sandbox>, Path(key): Path<String>) -> Re
     }
 }
 
-/// Reply as the mood determines.
+/// Replies as the mood determines.
 async fn reply(mood: Mood, answer: impl IntoResponse) -> Response {
     match mood {
         Mood::Failing => StatusCode::INTERNAL_SERVER_ERROR.into_response(),

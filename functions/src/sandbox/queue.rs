@@ -64,7 +64,7 @@ impl Queue {
         Ok(Self { inner: Arc::new(Mutex::new(inner)), came: Arc::default() })
     }
 
-    /// Receive the first messages, in the form in which a function gets them. They stay until they
+    /// Receives the first messages, in the form in which a function gets them. They stay until they
     /// are deleted.
     #[must_use]
     pub fn receive(&self) -> Vec<Value> {
@@ -74,14 +74,14 @@ impl Queue {
         received
     }
 
-    /// Delete a message that was received.
+    /// Deletes a message that was received.
     pub fn delete(&self, id: &str) {
         let mut inner = self.inner();
         inner.messages.value.retain(|message| message.id != id);
         inner.messages.save();
     }
 
-    /// Wait until a message comes.
+    /// Waits until a message comes.
     pub async fn came(&self) {
         self.came.notified().await;
     }

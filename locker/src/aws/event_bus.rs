@@ -8,7 +8,7 @@ use super::reply::{self, Service};
 use crate::core::message::envelope::Envelope;
 use crate::message::{Sent, Target};
 
-/// What EventBridge did not take, and takes later.
+/// Errors of EventBridge itself, after which it takes the event later.
 const ITS_OWN_FAULT: [&str; 2] = ["InternalFailure", "InternalException"];
 
 /// An event bus of Amazon EventBridge. Messages go by `PutEvents`, ten in a request.

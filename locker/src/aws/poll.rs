@@ -203,7 +203,7 @@ impl Sqs {
         }
     }
 
-    /// Delete a message that is done. If that fails, the later messages of its group are not
+    /// Deletes a message that is done. If that fails, the later messages of its group are not
     /// handled, since it is delivered again before them.
     async fn delete(&self, delivery: &Delivery) -> Result<(), NotDone> {
         let delete = self.client.delete_message().queue_url(&self.url);

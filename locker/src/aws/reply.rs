@@ -24,7 +24,7 @@ pub(super) trait Service: Send + Sync {
 /// How long one request may take. It leaves time for others of the same call.
 const WITHIN: Duration = Duration::from_secs(4);
 
-/// Send a batch. If it is refused as a whole, send each message alone, so that a refusal is about
+/// Sends a batch. If it is refused as a whole, sends each message alone, so that a refusal is about
 /// one message.
 ///
 /// If the target refuses two of them alone, the others get the same outcome: that is cheaper than a

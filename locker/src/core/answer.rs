@@ -275,7 +275,7 @@ fn of_type(message: &str) -> Option<String> {
     Some(format!("{kind}, expected {expected}"))
 }
 
-/// Encode an answer into at most `limit` bytes: uncompressed if it fits into `room`, otherwise
+/// Encodes an answer into at most `limit` bytes: uncompressed if it fits into `room`, otherwise
 /// compressed where that is smaller.
 ///
 /// The flag shows whether the result fits into `room`, so whether the token's item can hold it.
@@ -303,7 +303,8 @@ pub(crate) fn encode(json: String, room: usize, limit: usize) -> Result<(Encoded
 #[cfg(feature = "workflow")]
 pub(crate) const MOST_BYTES: usize = 390 * 1024;
 
-/// Encode a result or an answer of a workflow: compressed from half a KB on, where that is smaller.
+/// Encodes a result or an answer of a workflow: compressed from half a KB on, where that is
+/// smaller.
 #[cfg(feature = "workflow")]
 pub(crate) fn encode_for_item(json: String) -> Result<Encoded, AnswerError> {
     const COMPRESS_FROM: usize = 512;

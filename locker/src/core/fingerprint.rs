@@ -88,7 +88,7 @@ pub struct FingerprintKey {
 }
 
 impl FingerprintKey {
-    /// Create a key with this name. Use at least 32 random bytes as the secret.
+    /// Creates a key with this name. Use at least 32 random bytes as the secret.
     ///
     /// # Errors
     ///

@@ -57,7 +57,7 @@ impl Form {
         self.check(&serde_json::json!([[]])).err().map(|mismatch| mismatch.expected)
     }
 
-    /// Check an operator's answer: whether later callers can read it.
+    /// Checks an operator's answer: whether later callers can read it.
     ///
     /// The forms of the HTTP layer, of the command and of a few simple types are checked; any value
     /// is accepted for the name of another type.

@@ -57,7 +57,7 @@ impl Key {
         Ok(Self { token: check_length(token)?.into(), scope: Some(scope.into()) })
     }
 
-    /// Use a complete key as it is.
+    /// Uses a complete key as it is.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ impl Key {
         Ok(Self { token: check_length(token)?.into(), scope: None })
     }
 
-    /// Count the key in metrics under this operation instead of its scope.
+    /// Counts the key in metrics under this operation instead of its scope.
     #[cfg(feature = "http")]
     pub(crate) fn operation(self, operation: String) -> Self {
         Self { scope: Some(operation.into()), ..self }
@@ -91,7 +91,7 @@ impl Key {
         if token.is_empty() { Err(InvalidKey::Empty { part: "key" }.into()) } else { Ok(Self::stored(token)) }
     }
 
-    /// Put the key under a tenant, so that no tenant can reach another's tokens.
+    /// Puts the key under a tenant, so that no tenant can reach another's tokens.
     ///
     /// Take the tenant from the authoriser, never from the request.
     ///
@@ -162,7 +162,7 @@ pub(crate) fn digest_of(token: &str) -> String {
 
 /// A value that can be the key of a token: a [`Key`], a complete key as text, or a scope and an id.
 pub trait IntoKey {
-    /// Convert the value into a key.
+    /// Converts the value into a key.
     ///
     /// # Errors
     ///

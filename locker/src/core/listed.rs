@@ -67,7 +67,7 @@ pub enum MessageState {
     /// It is not sent or handled any more, and an operator has to act: its target or its consumer
     /// refused it, or it was tried for long enough.
     Dead,
-    /// An operator set it aside: nothing happens to it, and nothing waits for it.
+    /// An operator archived it: nothing happens to it, and nothing waits for it.
     Archived,
 }
 

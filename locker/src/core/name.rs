@@ -57,7 +57,7 @@ pub(crate) const EVENT_PREFIX: &str = "event:";
 /// the path of a step can be pasted into a command.
 const BRANCH: char = ':';
 
-/// Check the name that code gives to a step, in this branch, and the path that they make.
+/// Checks the name that code gives to a step, in this branch, and the path that they make.
 pub(crate) fn check_in(branch: &Branch, name: &str) -> Result<(), InvalidName> {
     check(name)?;
     if let Some(at) = name.find(BRANCH) {
@@ -107,7 +107,7 @@ impl Branch {
     }
 }
 
-/// Check a name, or the path of a step. `/` and `~` separate the parts of keys.
+/// Checks a name, or the path of a step. `/` and `~` separate the parts of keys.
 pub(crate) fn check(name: &str) -> Result<(), InvalidName> {
     if name.is_empty() || name.len() > MAX_NAME_BYTES {
         return Err(InvalidName::Length { bytes: name.len() });

@@ -115,7 +115,7 @@ pub(crate) struct Tries {
 }
 
 impl Tries {
-    /// Record one exchange and decide what to do next.
+    /// Records one exchange and decides what to do next.
     pub(crate) fn hear(&mut self, heard: Heard, left: Left, backoff: Backoff, jitter: f64) -> Step {
         self.made += 1;
         let given_up = match heard {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, SecondsFormat, SubsecRound, TimeDelta, Utc};
 
-/// Truncate a time to the stored precision and range, so that a value in memory equals the one read
-/// back.
+/// Truncates a time to the stored precision and range, so that a value in memory equals the one
+/// read back.
 pub(crate) fn stored(at: DateTime<Utc>) -> DateTime<Utc> {
     at.trunc_subsecs(3).clamp(EARLIEST, LATEST)
 }

@@ -85,7 +85,7 @@ pub enum Decision {
     /// It is sent, or handled by its consumer, again. It may be dead again, and is then decided
     /// about again: count [`Message::redrives`].
     Redrive,
-    /// It is kept, and holds nothing up. A message whose body is [in its
+    /// It is kept, and blocks no message. A message whose body is [in its
     /// queue](Message::body_at) is left.
     Archive,
     /// It is deleted.
@@ -107,7 +107,7 @@ pub struct DeadLetterReport {
     /// that your code does not receive because the table was restored.
     pub left: usize,
     /// Messages that another run holds or may hold soon: half of the hold of this run was over
-    /// before your code decided, or your code did not decide in 15 minutes.
+    /// before your code began, or your code did not decide in 15 minutes.
     pub taken_elsewhere: usize,
     /// Messages whose item or receipt cannot be read, and messages about which your code panicked.
     /// They stay dead.
@@ -174,8 +174,8 @@ impl DeadLetters {
     /// - To list: 1 request for each shard and 100 dead messages.
     /// - To read: for each message 1 strongly consistent read.
     /// - To hold: for each selected message 1 write: 1 write unit for each KB, and 2 for the index.
-    /// - To act: same as [`Workflows::redrive`] or [`Workflows::discard`]. If the message is left,
-    ///   the same write as to hold it.
+    /// - To act: same as [`Workflows::redrive`], [`Workflows::archive`] or [`Workflows::discard`].
+    ///   If the message is left, the same write as to hold it.
     pub async fn run(
         &self,
         decide: impl AsyncFn(&Message) -> Decision,

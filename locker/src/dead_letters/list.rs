@@ -25,7 +25,7 @@ pub struct MessageSummary {
     pub workflow: String,
     /// Its name, by which [`Workflows::message`] reads it.
     pub work: Work,
-    /// The consumer that set it aside. `None`: it is to be sent.
+    /// The consumer that received it. `None`: it is to be sent.
     pub consumer: Option<String>,
     /// Its topic; the type of an event that was received.
     pub topic: Option<String>,
@@ -93,7 +93,7 @@ impl Workflows {
             .also(state.also())
     }
 
-    /// Read the messages of a workflow or of the outbox, strongly consistent, by its name in a
+    /// Reads the messages of a workflow or of the outbox, strongly consistent, by its name in a
     /// [listing](Self::messages).
     ///
     /// # Errors
@@ -117,7 +117,7 @@ impl Workflows {
         }
     }
 
-    /// Read a message by its name, strongly consistent. `None`: it was sent, handled or discarded,
+    /// Reads a message by its name, strongly consistent. `None`: it was sent, handled or discarded,
     /// or never was.
     ///
     /// # Errors

@@ -1,9 +1,10 @@
 //! Messages that could not be sent or processed: the list, the acts on it, and code that decides.
 //!
-//! A dead message stays in the table, and later messages of its subject wait, until it is redriven
-//! or archived. [`DeadLetters`] lets your code decide on a schedule. An operator decides about the
-//! others, with [`redrive`](crate::workflow::Workflows::redrive) and
-//! [`archive`](crate::workflow::Workflows::archive).
+//! A dead message stays in the table, and later messages of its subject wait, until it is redriven,
+//! archived or discarded. [`DeadLetters`] lets your code decide on a schedule. An operator decides
+//! about the others, with [`redrive`](crate::workflow::Workflows::redrive),
+//! [`archive`](crate::workflow::Workflows::archive) and
+//! [`discard`](crate::workflow::Workflows::discard).
 
 mod acts;
 mod decide;

@@ -47,7 +47,7 @@ impl Keyed {
 }
 
 impl IdempotencyLayer {
-    /// Read a request and its key. The future may be dropped, because nothing has been sent.
+    /// Reads a request and its key. The future may be dropped, because nothing has been sent.
     pub(super) async fn read<Req>(&self, request: Request<Req>) -> Asked<Req>
     where
         Req: http_body::Body<Data = Bytes> + Default + From<String> + From<Vec<u8>> + Send + 'static,
@@ -84,7 +84,7 @@ impl IdempotencyLayer {
         Asked::Keyed(Box::new(Keyed { parts, body, key }))
     }
 
-    /// Begin the token of a request. The error is the response for a token that was not acquired.
+    /// Begins the token of a request. The error is the response for a token that was not acquired.
     pub(super) async fn begin(&self, keyed: &Keyed) -> Result<Lock, Box<Response<Body>>> {
         let begun = match self.token(keyed).begin_or_withdraw().await {
             Ok(begun) => begun,

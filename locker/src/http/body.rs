@@ -135,7 +135,7 @@ pub(super) enum Read {
     Broken(BoxError),
 }
 
-/// Read a body completely, up to a limit of bytes. `within` limits the time.
+/// Reads a body completely, up to a limit of bytes. `within` limits the time.
 pub(super) async fn read<B>(body: B, limit: usize, within: Option<Duration>) -> Read
 where
     B: HttpBody<Data = Bytes> + Send + 'static,

@@ -44,7 +44,7 @@ pub enum Disposition {
     /// The response is the answer: it is stored, and replayed to later requests.
     Store,
     /// The response is replayed to later requests, and an operator has to act: the token is listed
-    /// until an operator resolves or releases it.
+    /// until an operator resolves, releases or closes it.
     Hold,
     /// Nothing happened: the token is released, and the same key may be tried again.
     Release,

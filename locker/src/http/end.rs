@@ -49,7 +49,7 @@ impl IdempotencyLayer {
         self.settings.ending(decided, status, lock.predecessor().is_some())
     }
 
-    /// Classify a response, and read its body if it may be stored.
+    /// Classifies a response, and reads its body if it may be stored.
     pub(super) async fn worked<Res>(
         &self,
         response: Response<Res>,
@@ -86,8 +86,8 @@ impl IdempotencyLayer {
         Worked { parts, decided, content }
     }
 
-    /// End the lock, and pass the response on: the work is done, whether or not its outcome can be
-    /// stored.
+    /// Ends the lock, and passes the response on: the work is done, whether or not its outcome can
+    /// be stored.
     pub(super) async fn end(
         &self,
         lock: Lock,
@@ -124,7 +124,7 @@ impl IdempotencyLayer {
         }
     }
 
-    /// End the lock of a response that was passed on completely.
+    /// Ends the lock of a response that was passed on completely.
     pub(super) async fn passed_on(&self, lock: Lock, decided: Decided, status: StatusCode, why: Unstored) {
         match why {
             Unstored::Stream => {
@@ -138,7 +138,7 @@ impl IdempotencyLayer {
         }
     }
 
-    /// End the lock of a handler whose service returned an error.
+    /// Ends the lock of a handler whose service returned an error.
     pub(super) async fn end_without_response(&self, lock: Lock, decided: Decided, error: String) {
         let decided = match decided.disposition {
             Disposition::Release => decided,
@@ -148,20 +148,20 @@ impl IdempotencyLayer {
         self.end_unstored(lock, ending, format!("the service returned an error: {error}")).await;
     }
 
-    /// End the lock of a handler that was cut short: its effects are unknown.
+    /// Ends the lock of a handler that was cut short: its effects are unknown.
     pub(super) async fn cut_short(&self, lock: Lock, cause: String) {
         let ending = self.ending(&lock, Decided::default(Disposition::InDoubt), None);
         self.end_unstored(lock, ending, cause).await;
     }
 
-    /// End the lock of a handler whose response was cut off.
+    /// Ends the lock of a handler whose response was cut off.
     pub(super) async fn cut_off(&self, lock: Lock, decided: Decided, error: &BoxError) -> Ending {
         let ending = self.ending(&lock, decided.becomes(Disposition::InDoubt), None);
         self.end_unstored(lock, ending, format!("the body of the response was cut off: {error}")).await;
         ending
     }
 
-    /// End the lock without a response.
+    /// Ends the lock without a response.
     async fn end_unstored(&self, lock: Lock, ending: Ending, cause: String) {
         match ending {
             Ending::Release => self.release(lock).await,
@@ -222,7 +222,7 @@ impl IdempotencyLayer {
         }
     }
 
-    /// Store a problem that later requests get instead of the response.
+    /// Stores a problem that later requests get instead of the response.
     async fn mark(&self, lock: Lock, ending: Ending, problem: &Problem) {
         let attempt = lock.attempt();
         let marker = StoredResponse::of_problem(problem);

@@ -34,7 +34,8 @@ pub(super) enum InvalidHeader {
     Character,
 }
 
-/// Read the key of a request, for a handler that does not use the layer. `None` if there is no key.
+/// Reads the key of a request, for a handler that does not use the layer. `None` if there is no
+/// key.
 ///
 /// # Errors
 ///
@@ -64,7 +65,7 @@ fn read(headers: &HeaderMap) -> Result<Option<String>, InvalidHeader> {
     }
 }
 
-/// Parse a string of RFC 9651, from after its first quote.
+/// Parses a string of RFC 9651, from after its first quote.
 fn unquote(quoted: &str) -> Result<String, InvalidHeader> {
     let mut key = String::with_capacity(quoted.len());
     let mut characters = quoted.chars();

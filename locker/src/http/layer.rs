@@ -69,7 +69,7 @@ pub struct IdempotencyLayer {
 }
 
 impl IdempotencyLayer {
-    /// Create a layer with the default [`HttpSettings`].
+    /// Creates a layer with the default [`HttpSettings`].
     ///
     /// The operation is a fixed name such as `"order/create"`, or an [`Operation`] that depends on
     /// the request. There is no default for it: two operations under one name would share tokens.
@@ -90,7 +90,7 @@ impl IdempotencyLayer {
         }
     }
 
-    /// Replace the settings.
+    /// Replaces the settings.
     ///
     /// Nothing is checked here: with a time outside its limits, each request with a key gets
     /// [`Problem::Internal`](super::Problem::Internal), and the log contains the reason.
@@ -100,7 +100,7 @@ impl IdempotencyLayer {
         self
     }
 
-    /// Take the key of a request from another place than the header `Idempotency-Key`, such as the
+    /// Takes the key of a request from another place than the header `Idempotency-Key`, such as the
     /// id of a webhook.
     #[must_use]
     pub fn key(mut self, key: KeySource) -> Self {
@@ -108,9 +108,9 @@ impl IdempotencyLayer {
         self
     }
 
-    /// Identify a request by the bytes that the closure returns for its head and its body. The same
-    /// key with other bytes is a mismatch. Default: the parameters of the query, in any order, and
-    /// the body, byte by byte.
+    /// Identifies a request by the bytes that the closure returns for its head and its body. The
+    /// same key with other bytes is a mismatch. Default: the parameters of the query, in any order,
+    /// and the body, byte by byte.
     ///
     /// Leave out parts that differ between retries of one request, such as the boundary of a
     /// multipart form or the time of sending. If you change the closure, a request from before the
@@ -136,7 +136,7 @@ impl IdempotencyLayer {
         self
     }
 
-    /// Decide about the token, by the response or by the error of the inner service.
+    /// Decides about the token, by the response or by the error of the inner service.
     ///
     /// If the closure returns `None`, the class of the status decides; see [`Disposition`]. A
     /// `Disposition` in the response's extensions comes first. An error has no response to store,

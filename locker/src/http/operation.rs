@@ -12,7 +12,11 @@ use crate::core::key::{InvalidKey, Key};
 /// Names the operation that a request asks for, so that two operations do not share a token.
 ///
 /// The name is a path, such as `order/create`, and the scope of the token's key. A fixed name
-/// converts from a `&'static str`; no other token of the table may have it as its scope.
+/// converts from a `&'static str`; no other operation of the table may have it as its scope.
+///
+/// **A fixed name replaces the path**, so it is for a path without parameters. Otherwise
+/// `/orders/7/refund` and `/orders/8/refund` with the same key and body are one request: use
+/// [`by`](Self::by) or [`method_and_path`](Self::method_and_path).
 #[derive(Clone)]
 pub struct Operation(Kind);
 

@@ -383,7 +383,7 @@ impl Problem {
         )
     }
 
-    /// Build the response that reports the problem: status, `Retry-After` and problem document.
+    /// Builds the response that reports the problem: status, `Retry-After` and problem document.
     ///
     /// If a handler behind the layer returns it unchanged and the token may still get its answer,
     /// as after `in-progress` or `held`, the layer does not store it by default: see

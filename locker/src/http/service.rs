@@ -102,7 +102,7 @@ enum Done<E> {
     Panicked(Box<dyn Any + Send>),
 }
 
-/// Run the handler in a separate task. However the handler ends, the lock can still be ended.
+/// Runs the handler in a separate task. However the handler ends, the lock can still be ended.
 async fn run<S, Req, Res>(layer: &IdempotencyLayer, lock: Lock, mut inner: S, keyed: Keyed) -> Done<S::Error>
 where
     S: Service<Request<Req>, Response = Response<Res>> + Send + 'static,

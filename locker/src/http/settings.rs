@@ -94,11 +94,12 @@ impl Resumable {
     /// **One** token or workflow protects all that the handler does. The token of a request is
     /// taken over this long after its expected completion.
     ///
-    /// That one has the record for the operator, so the token of the request is in no listing. By
-    /// default, a handler that is cut short, and a response that is in doubt, held or too large,
-    /// set it aside: it keeps its fingerprint, and the next request with the key takes it over at
-    /// once. So does a response other than 2xx and 3xx of a request that took an earlier one over.
-    /// A customer who never returns leaves one line, the inner one.
+    /// The inner token or workflow has the record for the operator, so the token of the request is
+    /// not listed. By default, the next request with the key takes the token over at once after a
+    /// handler that was cut short, or a response that is in doubt, held or too large. The same
+    /// holds for a response other than 2xx and 3xx to a request that took over an earlier one. The
+    /// token keeps its fingerprint. If the customer never returns, only the inner record stays
+    /// listed.
     ///
     /// The layer follows a [`Disposition`](super::Disposition) that the handler or the closure
     /// sets: `Hold` and `InDoubt` list the token.

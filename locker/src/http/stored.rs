@@ -83,7 +83,7 @@ impl StoredResponse {
         }
     }
 
-    /// Rebuild the response, marked as a replay. `None` if the stored value is not a response.
+    /// Rebuilds the response, marked as a replay. `None` if the stored value is not a response.
     pub(super) fn replay(self) -> Option<Response<Whole>> {
         let trailers = self.trailers.into_iter().map(field).collect::<Option<HeaderMap>>()?;
         let trailers = Some(trailers).filter(|trailers| !trailers.is_empty());

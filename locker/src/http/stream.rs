@@ -23,7 +23,7 @@ use crate::token::Lock;
 type Sender = mpsc::Sender<Result<Frame<Bytes>, BoxError>>;
 
 impl IdempotencyLayer {
-    /// Pass a body on while the handler sends it. Its caller gets the end of the body, or the
+    /// Passes a body on while the handler sends it. Its caller gets the end of the body, or the
     /// error, once the token has ended. `declared` is the length in its header, if it has one.
     pub(super) fn pass_on(
         &self,
@@ -67,9 +67,9 @@ impl IdempotencyLayer {
     }
 }
 
-/// Send the frames of a body to the caller until the body ends or `within` has passed. If the
-/// caller is gone, read the rest of the body for `alone` at most. The work continues like that of a
-/// handler, but a stream without a reader may never end.
+/// Sends the frames of a body to the caller until the body ends or `within` has passed. If the
+/// caller is gone, reads the rest of the body for at most `alone`. The work continues like that of
+/// a handler, but a stream without a reader may never end.
 ///
 /// Returns the frames from the one that reaches the declared length, which are not sent: a server
 /// takes that length for the end.
@@ -96,7 +96,7 @@ async fn relay(
     timeout(within, all).await.unwrap_or_else(|_| Err("the deadline passed before the stream ended".into()))
 }
 
-/// Send frames until the body has ended, and return the last ones: see [`relay`]. `None`: the
+/// Sends frames until the body has ended, and returns the last ones: see [`relay`]. `None`: the
 /// caller is gone.
 async fn pass(
     body: &mut Body,

@@ -22,15 +22,15 @@ pub enum ReceiveError {
         /// The kind of the error and its position. It contains no part of the message.
         reason: String,
     },
-    /// The writes do not fit in one transaction, or the message cannot be ordered.
+    /// The message or its writes do not fit into one transaction, or it cannot be ordered.
     ///
     /// [`latest`](super::Receive::latest) needs a subject and a sequence,
     /// [`gapless`](super::Receive::gapless) a subject and a number of at least 1. Nothing was sent.
     /// A retry returns the same error.
     #[error("the message cannot be taken: {0}")]
     Invalid(String),
-    /// The message has no id or no source, its key is too long, or a message to send with it is not
-    /// allowed.
+    /// The identity of the message is not allowed, such as no id or no source, or a message to send
+    /// with it is not allowed.
     ///
     /// Nothing was sent. A retry returns the same error. Keep the message where an operator sees
     /// it.

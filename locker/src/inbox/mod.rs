@@ -65,7 +65,8 @@ use crate::session;
 use crate::workflow::Workflows;
 use crate::workflow::context::Context;
 
-/// What one consumer has taken. See the [module](self) and [`Workflows::inbox`].
+/// Remembers the messages that one consumer processed. See the [module](self) and
+/// [`Workflows::inbox`].
 #[derive(Debug, Clone)]
 pub struct Inbox {
     context: Context,

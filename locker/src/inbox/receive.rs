@@ -109,7 +109,7 @@ impl<'a> Receive<'a> {
         Self { inbox, message, order: Order::Any, actions: Actions::NONE }
     }
 
-    /// Take it only if its [number](Incoming::number) is greater than the numbers of all messages
+    /// Takes it only if its [number](Incoming::number) is greater than the numbers of all messages
     /// of its subject that were taken. For messages that contain the whole state: a message with a
     /// smaller number is never taken.
     ///
@@ -124,8 +124,8 @@ impl<'a> Receive<'a> {
         self
     }
 
-    /// Take it only if it has the next number of its subject, from 1. The sender keeps the counter,
-    /// in the transaction that commits the message.
+    /// Takes it only if it has the next number of its subject, from 1. The sender keeps the
+    /// counter, in the transaction that commits the message.
     ///
     /// The inbox remembers one number for each subject, and has no window. If a message is
     /// discarded by a broker or by you, later messages are [early](Taken::Early) until its number
@@ -143,8 +143,8 @@ impl<'a> Receive<'a> {
 
     takes_actions!();
 
-    /// Add a message to others, which is sent at least once if the message is taken now, and never
-    /// if not. See [`Outbox::message`](crate::relay::Outbox::message) for its order.
+    /// Adds a message to send: at least once if the message is taken now, otherwise never. See
+    /// [`Outbox::message`](crate::relay::Outbox::message) for its order.
     ///
     /// Unless you set others, its [causation id](NewMessage::causation_id) is the id of the message
     /// that is taken, and its [correlation id](NewMessage::correlation_id) is that of the message
@@ -154,7 +154,7 @@ impl<'a> Receive<'a> {
         self
     }
 
-    /// Take the message, and write everything with it.
+    /// Takes the message, and writes everything with it.
     ///
     /// Limits are checked before anything is sent: 100 actions including its own, 4 MB, and one
     /// action for each item. A put does not name its key, so its item is not checked.

@@ -9,8 +9,9 @@ use super::Delivery;
 ///
 /// [`Sqs`](crate::aws::Sqs), with the feature `sqs`, implements it. Implement it for other brokers.
 pub trait Visibility: Send + Sync + 'static {
-    /// Deliver the message again after this pause. Log a failure: the broker then delivers the
-    /// message after its own visibility timeout. A consumer waits for 2 seconds at most.
+    /// Asks the broker to deliver the message again after this pause. It logs a failure: the broker
+    /// then delivers the message after its own visibility timeout. A consumer waits for 2 seconds
+    /// at most.
     fn hide(&self, delivery: &Delivery, pause: Duration) -> impl Future<Output = ()> + Send;
 }
 
@@ -27,8 +28,8 @@ impl<T: Visibility> AnyVisibility for T {
     }
 }
 
-/// Ask a queue to deliver a message after this pause. If the queue does not answer, it delivers the
-/// message after its own visibility timeout, and the batch continues.
+/// Asks a queue to deliver a message after this pause. If the queue does not answer, it delivers
+/// the message after its own visibility timeout, and the batch continues.
 pub(super) async fn hide(queue: &dyn AnyVisibility, delivery: &Delivery, pause: Duration) {
     const PATIENCE: Duration = Duration::from_secs(2);
     if tokio::time::timeout(PATIENCE, queue.hide(delivery, pause)).await.is_err() {

@@ -105,7 +105,7 @@ enum Source {
 }
 
 impl Source {
-    /// Read the source of an event. An event of another service must fail: if the function
+    /// Reads the source of an event. An event of another service must fail: if the function
     /// succeeded, that service would not send the event again, and its message would be lost.
     fn of(event: &Value) -> Result<Self, String> {
         let is_of_queue =

@@ -98,7 +98,7 @@ where
     each_of(event, needs, &handle, None).await
 }
 
-/// Handle the messages of an event in their order. `hides` hides the later messages of a group
+/// Handles the messages of an event in their order. `hides` hides the later messages of a group
 /// whose message failed.
 pub(super) async fn each_of(
     event: LambdaEvent<Deliveries>,

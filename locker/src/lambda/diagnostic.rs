@@ -1,4 +1,4 @@
-//! Which outcomes are errors of an invocation, so that Lambda or the queue tries again.
+//! The outcomes that are errors of an invocation, so that Lambda or the queue tries again.
 
 use lambda_runtime::Diagnostic;
 

@@ -24,28 +24,28 @@ impl Actions {
 /// that callers import no trait.
 macro_rules! takes_actions {
     () => {
-        /// Add any action of a transaction.
+        /// Adds any action of a transaction.
         pub fn action(mut self, action: $crate::store::sdk_actions::TransactWriteItem) -> Self {
             self.actions.add(action);
             self
         }
 
-        /// Add a put of a row.
+        /// Adds a put of a row.
         pub fn put(self, put: $crate::store::sdk_actions::Put) -> Self {
             self.action($crate::store::sdk_actions::put(put))
         }
 
-        /// Add an update of a row.
+        /// Adds an update of a row.
         pub fn update(self, update: $crate::store::sdk_actions::Update) -> Self {
             self.action($crate::store::sdk_actions::update(update))
         }
 
-        /// Add a delete of a row.
+        /// Adds a delete of a row.
         pub fn delete(self, delete: $crate::store::sdk_actions::Delete) -> Self {
             self.action($crate::store::sdk_actions::delete(delete))
         }
 
-        /// Add a condition on a row that the commit depends on.
+        /// Adds a condition on a row that the commit depends on.
         pub fn check(self, check: $crate::store::sdk_actions::ConditionCheck) -> Self {
             self.action($crate::store::sdk_actions::check(check))
         }

@@ -107,7 +107,7 @@ impl<B: Bodies> ClaimCheck<B> {
         self
     }
 
-    /// Keep a body, as JSON, which is in memory as a whole.
+    /// Keeps a body, as JSON, which is in memory as a whole.
     ///
     /// # Errors
     ///

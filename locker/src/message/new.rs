@@ -63,33 +63,34 @@ impl NewMessage {
         self
     }
 
-    /// Send a trace with it, as in the W3C header `traceparent`.
+    /// Sends a trace with it, as in the W3C header `traceparent`.
     pub fn trace(mut self, traceparent: impl Into<String>) -> Self {
         self.trace = Some(traceparent.into());
         self
     }
 
-    /// Set the id of the business process that the message belongs to: the attribute
+    /// Sets the id of the business process that the message belongs to: the attribute
     /// `correlationid`. An [`Inbox`](crate::inbox::Receive::send) passes on the one of the message
     /// that it processes.
     pub fn correlation_id(self, id: impl Into<String>) -> Self {
         self.attribute(CORRELATION_ID, id)
     }
 
-    /// Set the id of the message that caused this one: the attribute `causationid`. An
+    /// Sets the id of the message that caused this one: the attribute `causationid`. An
     /// [`Inbox`](crate::inbox::Receive::send) sets it to the id of the message that it processes.
     pub fn causation_id(self, id: impl Into<String>) -> Self {
         self.attribute(CAUSATION_ID, id)
     }
 
-    /// Set the tenant that the message is about: the attribute `tenantid`.
+    /// Sets the tenant that the message is about: the attribute `tenantid`.
     pub fn tenant(self, id: impl Into<String>) -> Self {
         self.attribute(TENANT_ID, id)
     }
 
-    /// Add an attribute to the event, at most 20. The name has 1 to 20 lowercase letters and digits
-    /// and is not one of CloudEvents' own; the value has 1 to 1,024 bytes and no control character.
-    /// A receiver finds it in [`Incoming::attributes`](crate::inbox::Incoming::attributes).
+    /// Adds an attribute to the event, at most 20. The name has 1 to 20 lowercase letters and
+    /// digits and is not one of CloudEvents' own; the value has 1 to 1,024 bytes and no control
+    /// character. A receiver finds it in
+    /// [`Incoming::attributes`](crate::inbox::Incoming::attributes).
     pub fn attribute(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.attributes.0.insert(name.into(), value.into());
         self
@@ -125,14 +126,14 @@ impl NewMessage {
         self
     }
 
-    /// Set attributes that the message has unless its code sets others.
+    /// Sets attributes that the message has unless its code sets others.
     #[cfg(feature = "messages")]
     pub(crate) fn with_defaults(mut self, defaults: Attributes) -> Self {
         self.defaults = Private(defaults);
         self
     }
 
-    /// Assign a number of a counter that you keep for its subject, in the transaction that commits
+    /// Assigns a number of a counter that you keep for its subject, in the transaction that commits
     /// it. The number becomes its [sequence](super::Envelope::sequence), so receivers know the
     /// order of messages of several workflows and processes.
     /// [`latest`](crate::inbox::Receive::latest) and [`gapless`](crate::inbox::Receive::gapless)

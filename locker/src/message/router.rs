@@ -1,4 +1,4 @@
-//! Which topic goes where.
+//! Routes messages to targets by topic.
 
 #![cfg_attr(
     not(feature = "messages"),
@@ -44,7 +44,7 @@ impl Router {
         Self::default()
     }
 
-    /// Send topics of this pattern to this target: a topic, such as `order/placed`, or the
+    /// Sends topics of this pattern to this target: a topic, such as `order/placed`, or the
     /// beginning of topics, such as `order/*`; `*` is all of them. The first pattern that fits
     /// counts.
     pub fn route(mut self, pattern: impl Into<String>, target: impl Target) -> Self {
@@ -90,7 +90,7 @@ impl Router {
         self.routes[target].gate.admit(now).await
     }
 
-    /// Send messages of different subjects to their target. One result for each. `is_in_doubt`: an
+    /// Sends messages of different subjects to their target. One result for each. `is_in_doubt`: an
     /// earlier attempt of the message had no reply.
     pub(crate) async fn send(
         &self,

@@ -127,7 +127,7 @@ pub trait Target: Send + Sync + 'static {
         false
     }
 
-    /// Send these messages. No two of them have the same subject, unless this target
+    /// Sends these messages. No two of them have the same subject, unless this target
     /// [keeps the order](Self::keeps_order). The result has one entry for each, in the same order.
     fn send(&self, batch: &[Envelope]) -> impl Future<Output = Vec<Sent>> + Send;
 }

@@ -123,7 +123,7 @@ impl Filter {
         self
     }
 
-    /// Selects messages that this consumer dead-lettered.
+    /// Selects messages that this consumer received.
     pub fn consumer(mut self, name: impl Into<String>) -> Self {
         self.consumer = Some(name.into());
         self

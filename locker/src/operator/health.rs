@@ -12,7 +12,7 @@ use crate::token::Locker;
 #[cfg(feature = "workflow")]
 use crate::workflow::Workflows;
 
-/// A key that no token and no workflow has.
+/// The key of a read whose result is not used.
 #[cfg(feature = "workflow")]
 const NO_KEY: &str = "locker/health";
 

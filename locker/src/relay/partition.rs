@@ -163,7 +163,7 @@ impl Sender<'_> {
         (done, Row::Sent)
     }
 
-    /// Delete a message that expired. Returns whether later messages of its subject may be sent.
+    /// Deletes a message that expired. Returns whether later messages of its subject may be sent.
     async fn drop_expired(&self, message: &Letter, done: &mut RelayReport) -> bool {
         match delete(self.context, message, DoneWith::Expired).await {
             Came::To(()) => {

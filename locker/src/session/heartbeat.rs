@@ -1,4 +1,4 @@
-//! Whether the scanner, the completer and the reaper run.
+//! The last runs of the scheduled functions.
 
 #![cfg_attr(
     not(feature = "operator"),
@@ -17,10 +17,10 @@ use crate::metrics;
 use crate::session::Session;
 use crate::store::{StoredBeat, TableOf};
 
-/// What writing down a run gets even where its deadline has passed.
+/// The time to write down a run whose deadline has passed.
 const LAST_CHANCE: Duration = Duration::from_millis(500);
 
-/// What runs on a schedule.
+/// A scheduled function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -51,7 +51,7 @@ impl Machine {
     }
 
     /// How long after its last run that saw everything it counts as silent: three runs of its usual
-    /// schedule.
+    /// schedule, and at least 5 minutes.
     #[must_use]
     pub const fn silent_after(self) -> Duration {
         match self {
@@ -89,17 +89,17 @@ impl fmt::Display for Machine {
     }
 }
 
-/// The last run of the scanner, the completer or the reaper.
+/// The last run of a scheduled function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct LastRun {
-    /// Of which of them.
+    /// The function.
     pub machine: Machine,
     /// When it ended. `None`: none has ended in this table.
     #[serde(serialize_with = "as_text")]
     pub at: Option<DateTime<Utc>>,
-    /// When one last saw everything that it had to see; if none has, when the first ended.
+    /// When a run last saw everything that it had to see; if none has, when the first run ended.
     #[serde(serialize_with = "as_text")]
     pub saw_all: Option<DateTime<Utc>>,
     /// Its owner, such as a function or the user of the command.

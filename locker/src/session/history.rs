@@ -67,7 +67,7 @@ impl Call {
         Self::invoke(session, "begin", key, owner, Some(attempt), None, None)
     }
 
-    /// Record a write that ends or extends a token. `digest`: of the answer that it stores.
+    /// Records a write that ends or extends a token. `digest`: of the answer that it stores.
     pub(crate) fn write(session: &Session, write: &Write, owner: &str, digest: Option<&str>) -> Self {
         let (op, key, attempt, ttl) = match write {
             Write::Finish { key, attempt, finish, ttl, .. } => {

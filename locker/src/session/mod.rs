@@ -33,8 +33,9 @@ use crate::settings::{KeysInLogs, Settings, check_table};
 use crate::store::reserve;
 use crate::store::{Layout, Store, Until};
 
-/// A key that no caller uses, and how long a start waits for a connection.
+/// The key of a read whose result is not used.
 pub(crate) const CONNECT: &str = "locker/connect";
+/// How long a start waits for a connection.
 pub(crate) const CONNECT_WITHIN: Duration = Duration::from_secs(1);
 
 tokio::task_local! {
@@ -205,7 +206,7 @@ impl SessionBuilder {
         }
     }
 
-    /// Check the settings and build.
+    /// Checks the settings and builds.
     pub(crate) fn build(self) -> Result<Session, InvalidSetting> {
         check_table(&self.table)?;
         self.settings.check(self.clock.now())?;

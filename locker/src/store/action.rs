@@ -33,7 +33,7 @@ use crate::core::token::write::Write;
 #[cfg(feature = "workflow")]
 use crate::core::workflow::place::HEADER;
 
-/// What DynamoDB takes in one transaction.
+/// The limits of a transaction of DynamoDB.
 pub(crate) const MAX_ACTIONS: usize = 100;
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 

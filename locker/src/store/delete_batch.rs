@@ -16,7 +16,7 @@ const VERB: &str = "delete the workflow";
 const BATCH: usize = 25;
 
 impl Store {
-    /// Delete items of one workflow, however often DynamoDB takes only a part of a batch.
+    /// Deletes items of one workflow, however often DynamoDB takes only a part of a batch.
     pub(crate) async fn delete_items(
         &self,
         workflow: &str,

@@ -31,7 +31,7 @@ impl Failure {
         Self { heard: Heard::Silence, code: None, cause: "no reply in time".into(), item: None }
     }
 
-    /// Interpret an error of the SDK. The cause keeps its message, never the item.
+    /// Interprets an error of the SDK. The cause keeps its message, never the item.
     pub(crate) fn of<E>(error: SdkError<E, HttpResponse>, item: fn(E) -> Option<Item>) -> Self
     where
         E: ProvideErrorMetadata + StdError + Send + Sync + 'static,

@@ -107,7 +107,7 @@ impl Until {
         Self { at, first: SHORTEST_TRY, once: false, signatures: SIGNATURES }
     }
 
-    /// Reserve a part of the time for requests after this call: a quarter, and 1 second at most.
+    /// Reserves a part of the time for requests after this call: a quarter, and 1 second at most.
     pub(crate) fn reserving(self) -> Self {
         Self { at: self.at - reserve(self.left()), ..self }
     }
@@ -129,8 +129,8 @@ impl Until {
 }
 
 impl Store {
-    /// Take over the client's connections and credentials, with one attempt for every request: this
-    /// module's own loop sees each outcome.
+    /// Takes over the client's connections and credentials, with one attempt for every request:
+    /// this module's own loop sees each outcome.
     pub(crate) fn new(
         client: &Client,
         (table, layout): (String, &'static Layout),
@@ -175,7 +175,8 @@ impl Store {
         tokio::time::timeout(limit, reply).await.unwrap_or_else(|_| Err(Failure::timed_out()))
     }
 
-    /// Handle a failed exchange: pause before the next one, or return the reason why there is none.
+    /// Handles a failed exchange: pauses before the next one, or returns the reason why there is
+    /// none.
     async fn after_failure(
         &self,
         verb: &'static str,

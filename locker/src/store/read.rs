@@ -74,8 +74,8 @@ pub(crate) struct Ended {
 }
 
 impl Store {
-    /// Send a read until there is a reply, or no time. It changes nothing, so no reply is no more
-    /// than a reason to send it again.
+    /// Sends a read until there is a reply, or no time. A read changes nothing, so it is sent again
+    /// if there is no reply.
     pub(super) async fn read_until<T, R>(
         &self,
         verb: &'static str,
@@ -98,7 +98,7 @@ impl Store {
         }
     }
 
-    /// Read a token.
+    /// Reads a token.
     pub(crate) async fn read(
         &self,
         key: &str,
@@ -157,7 +157,7 @@ impl Store {
 
 #[cfg(feature = "workflow")]
 impl Store {
-    /// Read a workflow without its large results: one strongly consistent query, and one more for
+    /// Reads a workflow without its large results: one strongly consistent query, and one more for
     /// each further MB.
     pub(crate) async fn read_workflow(&self, workflow: &str, until: Until) -> Result<Everything, Error> {
         self.read_all(|| Condition::workflow(workflow), until).await
@@ -204,12 +204,12 @@ impl Store {
         Ok(output.items.iter().flatten().filter_map(|item| failed_runs_of(item).ok()).collect())
     }
 
-    /// Read the events of a workflow, one for each name.
+    /// Reads the events of a workflow, one for each name.
     pub(crate) async fn read_events(&self, workflow: &str, until: Until) -> Result<Vec<EventRecord>, Error> {
         self.events_that_begin(workflow, EVENTS, until).await
     }
 
-    /// Read the other events under this name, or under all names.
+    /// Reads the other events under this name, or under all names.
     pub(crate) async fn read_surplus(
         &self,
         workflow: &str,
@@ -272,19 +272,19 @@ impl Store {
             .set_return_consumed_capacity(self.capacity.clone())
     }
 
-    /// Read a header.
+    /// Reads a header.
     pub(crate) async fn read_header(&self, workflow: &str, until: Until) -> Result<Option<Header>, Error> {
         let item = self.get_item(workflow, HEADER, until).await?;
         Ok(item.as_ref().map(header_of).transpose()?)
     }
 
-    /// Read the record of a step.
+    /// Reads the record of a step.
     pub(crate) async fn read_record(&self, id: &RecordId, until: Until) -> Result<Option<StepRecord>, Error> {
         let item = self.get_item(&id.workflow, &id.item, until).await?;
         Ok(item.as_ref().map(record_of).transpose()?)
     }
 
-    /// Read the event of a name.
+    /// Reads the event of a name.
     pub(crate) async fn read_event(
         &self,
         workflow: &str,

@@ -20,7 +20,7 @@ use crate::metrics;
 pub(crate) type Places = Vec<(usize, Option<Item>)>;
 
 impl Store {
-    /// Commit all of the actions or none.
+    /// Commits all of the actions or none.
     ///
     /// `token`: the same for every request of this call, so that DynamoDB recognises it for ten
     /// minutes. Beyond them the revision of the first put does. Without the token: the transaction

@@ -22,7 +22,7 @@ use crate::metrics;
 type Applied = Written<Option<Box<Record>>>;
 
 impl Store {
-    /// Send a write until its outcome is clear.
+    /// Sends a write until its outcome is clear.
     ///
     /// Sending the same conditional write again is safe: it carries the attempt's id, which
     /// identifies its own earlier success.
@@ -30,12 +30,12 @@ impl Store {
         self.write_on(write, Tries::default(), until).await
     }
 
-    /// Send a write that may have been applied by an earlier call.
+    /// Sends a write that may have been applied by an earlier call.
     pub(crate) async fn write_again(&self, write: &Write, until: Until) -> Result<Applied, Error> {
         self.write_on(write, Tries { silent: true, ..Tries::default() }, until).await
     }
 
-    /// Send an operator's write and its audit record, both or neither. `also`: writes of other
+    /// Sends an operator's write and its audit record, both or neither. `also`: writes of other
     /// items in the same transaction.
     pub(crate) async fn write_audited(
         &self,
@@ -73,7 +73,7 @@ impl Store {
         refused(item, (verb, tries.made + 1), tries.silent)
     }
 
-    /// Send a request until its outcome is clear.
+    /// Sends a request until its outcome is clear.
     pub(super) async fn apply(
         &self,
         verb: &'static str,

@@ -28,7 +28,7 @@ impl Session {
         shard::status(base, key.as_str(), self.settings().write_shards())
     }
 
-    /// Log the outcome before it is written to the table.
+    /// Logs the outcome before it is written to the table.
     pub(crate) fn log_end(&self, token: &NewToken, outcome: &'static str, cause: Option<&str>) {
         tracing::info!(
             lock.token = self.shown(token.key.as_str()),
@@ -40,7 +40,7 @@ impl Session {
         );
     }
 
-    /// Prepare an answer for storage: inline if it fits into the token, otherwise in a separate
+    /// Prepares an answer for storage: inline if it fits into the token, otherwise in a separate
     /// item, which is written here.
     pub(crate) async fn place(
         &self,
@@ -83,7 +83,7 @@ impl Session {
         Ok(Some(answer::decode(encoded)?))
     }
 
-    /// Delete an answer that no token refers to. If that fails, its `ttl`, if it has one, removes
+    /// Deletes an answer that no token refers to. If that fails, its `ttl`, if it has one, removes
     /// it later.
     pub(crate) async fn drop_answer(&self, write: &Write, deadline: Option<DateTime<Utc>>) {
         let (Write::Finish { key, body, .. } | Write::Resolve { key, body, .. }) = write else { return };

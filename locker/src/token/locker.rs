@@ -26,7 +26,7 @@ pub struct Locker {
 }
 
 impl Locker {
-    /// Create a locker with the default [`Settings`].
+    /// Creates a locker with the default [`Settings`].
     ///
     /// It uses the client's connections, credentials and endpoint. It turns off the client's
     /// retries for its own requests and retries itself, because it has to see the outcome of each.
@@ -39,13 +39,13 @@ impl Locker {
         Self::builder(client, table).build()
     }
 
-    /// Build a locker with other settings, clock, ids or fingerprint keys.
+    /// Builds a locker with other settings, clock, ids or fingerprint keys.
     #[must_use]
     pub fn builder(client: &Client, table: impl Into<String>) -> LockerBuilder {
         LockerBuilder { session: SessionBuilder::new(client, table.into(), &Layout::TOKENS) }
     }
 
-    /// Read a token as it is now, strongly consistent.
+    /// Reads a token as it is now, strongly consistent.
     ///
     /// A terminal record past its `ttl` is returned until DynamoDB deletes it. To read the answer,
     /// call [`answer`](Self::answer).
@@ -120,21 +120,21 @@ pub struct LockerBuilder {
 }
 
 impl LockerBuilder {
-    /// Use these settings.
+    /// Uses these settings.
     #[must_use]
     pub fn settings(mut self, settings: Settings) -> Self {
         self.session.settings = settings;
         self
     }
 
-    /// Use this clock instead of the system's.
+    /// Uses this clock instead of the system's.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.session.clock = clock;
         self
     }
 
-    /// Use this source of attempt ids and jitter.
+    /// Uses this source of attempt ids and jitter.
     #[must_use]
     pub fn with_ids(mut self, ids: Arc<dyn Ids>) -> Self {
         self.session.ids = ids;
@@ -149,7 +149,7 @@ impl LockerBuilder {
         self
     }
 
-    /// Check the settings and build the locker.
+    /// Checks the settings and builds the locker.
     ///
     /// # Errors
     ///

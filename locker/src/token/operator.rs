@@ -38,7 +38,7 @@ const LISTED_AFTER: Duration = Duration::from_secs(60);
 const SLOWEST_CLOCK: Duration = Duration::from_secs(24 * 60 * 60);
 
 impl Locker {
-    /// Complete an **overdue, in-doubt or held** token with an operator's answer. A token that an
+    /// Completes an **overdue, in-doubt or held** token with an operator's answer. A token that an
     /// operator released, and whose work no attempt has done since, can be completed as well: that
     /// takes a wrong release back.
     ///
@@ -73,7 +73,7 @@ impl Locker {
         self.intervene(record, TokenAct::Resolve(Of::Stuck), Some(answer), operator).await
     }
 
-    /// Complete a token whose work **is not overdue and may still be running**, as
+    /// Completes a token whose work **is not overdue and may still be running**, as
     /// [`resolve`](Self::resolve) does.
     ///
     /// The work is not stopped. When it ends, its outcome is refused.
@@ -90,7 +90,7 @@ impl Locker {
         self.intervene(record, TokenAct::Resolve(Of::Running), Some(answer), operator).await
     }
 
-    /// Replace an answer that an operator gave. An answer of the work itself never changes.
+    /// Replaces an answer that an operator gave. An answer of the work itself never changes.
     ///
     /// Callers that got the former answer keep it; the audit records have both.
     ///
@@ -156,7 +156,7 @@ impl Locker {
         self.intervene(record, TokenAct::Redact, None, operator).await
     }
 
-    /// Release an **overdue, in-doubt or held** token, so that its work can be done again.
+    /// Releases an **overdue, in-doubt or held** token, so that its work can be done again.
     ///
     /// The record counts as absent, and stays until the next begin replaces it or it expires; that
     /// begin takes 2 requests.
@@ -185,7 +185,7 @@ impl Locker {
         self.intervene(record, release, None, operator).await
     }
 
-    /// Release a token whose work **is not overdue and may still be running**. The work is not
+    /// Releases a token whose work **is not overdue and may still be running**. The work is not
     /// stopped: if it is alive, it is done twice.
     ///
     /// # Errors
@@ -196,7 +196,7 @@ impl Locker {
         self.intervene(record, release, None, operator).await
     }
 
-    /// Release a token that **has an answer**. The work is done again for the next caller.
+    /// Releases a token that **has an answer**. The work is done again for the next caller.
     ///
     /// If the answer is a permanent failure, of work that no attempt before may have done, the next
     /// attempt has [another key](crate::Attempt::idempotency_key): the provider, which refused the
@@ -210,7 +210,7 @@ impl Locker {
         self.intervene(record, release, None, operator).await
     }
 
-    /// Release a token that is overdue, in doubt or held, or has an answer, and give the provider
+    /// Releases a token that is overdue, in doubt or held, or has an answer, and gives the provider
     /// another key.
     ///
     /// **This gives up the provider's protection**: if the work did happen, the provider does not
@@ -396,7 +396,7 @@ impl Locker {
 }
 
 impl Session {
-    /// Send an operator's write with its audit record, and record its outcome in the history.
+    /// Sends an operator's write with its audit record, and records its outcome in the history.
     async fn intervene(
         &self,
         write: Write,

@@ -153,7 +153,7 @@ impl<E> From<Error> for RunError<E> {
 }
 
 impl BeginBuilder {
-    /// Do the work once and store its answer, or return the stored answer.
+    /// Does the work once and stores its answer, or returns the stored answer.
     ///
     /// The work runs once, on the current task, and only if this call acquired the token. The
     /// [`Class`] of its error determines the end of the token. The outcome is logged before it is
@@ -298,7 +298,7 @@ impl Lock {
         }
     }
 
-    /// Store the answer. If it cannot be stored, hold the token: the work is done, so no other
+    /// Stores the answer. If that fails, holds the token: the work is done, so no other
     /// caller may do it.
     async fn succeed<E: Classify>(self, json: Result<String, AnswerError>) -> Result<(), EndError> {
         let Some((error, lock)) = refused(self.finish(Finish::Success, json).await)? else {
@@ -310,7 +310,7 @@ impl Lock {
         Err(EndError::lost(error.into()))
     }
 
-    /// Store a failure. If its details cannot be stored, store its class and its cause.
+    /// Stores a failure. If its details cannot be stored, stores its class and its cause.
     async fn fail_as<E: Classify>(
         self,
         finish: Finish,
@@ -340,8 +340,8 @@ impl Lock {
         }
     }
 
-    /// Extend at each third of the expected duration, until dropped or until ownership is lost. If
-    /// less than two thirds of the time are left at the begin, extend at once.
+    /// Extends at each third of the expected duration, until dropped or until ownership is lost. If
+    /// less than two thirds of the time are left at the begin, it extends at once.
     ///
     /// The due time grows by the time that has passed since the begin, even if the clock of this
     /// machine is set back: the clocks of other machines decide whether the token is overdue.

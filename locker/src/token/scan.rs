@@ -61,12 +61,12 @@ pub struct ScanReport {
 }
 
 impl Scanner {
-    /// Create a scanner for this locker's table.
+    /// Creates a scanner for this locker's table.
     pub fn new(locker: &Locker) -> Self {
         Self { locker: locker.clone(), deadline: None, limit: None, count_to: 1000 }
     }
 
-    /// Stop at this time, such as shortly before the deadline of a Lambda invocation.
+    /// Stops at this time, such as shortly before the deadline of a Lambda invocation.
     ///
     /// A scan that stopped has [`RunReport::finished`] `false`. If it stopped while it counted, it
     /// returns [`Error::Expired`].
@@ -84,7 +84,7 @@ impl Scanner {
         self
     }
 
-    /// Count tokens in progress and held tokens up to this limit, 1,000 by default.
+    /// Counts tokens in progress and held tokens up to this limit, 1,000 by default.
     ///
     /// Counting reads every entry up to the limit; finding overdue tokens reads only those.
     pub const fn count_to(mut self, limit: usize) -> Self {
@@ -92,7 +92,7 @@ impl Scanner {
         self
     }
 
-    /// Run the scan.
+    /// Runs the scan.
     ///
     /// It lists overdue tokens and reads each token again, because the index is eventually
     /// consistent. A token that is still overdue is logged at once, so that a scan that is cut
@@ -206,7 +206,7 @@ impl Work for Scan<'_> {
         Ok(Page { entries: entries.collect(), next: page.next, counts })
     }
 
-    /// Read a listed token again, since the index is eventually consistent.
+    /// Reads a listed token again, since the index is eventually consistent.
     async fn turn(&self, key: &mut Key) -> Turn<ScanReport> {
         let (session, mut counts) = (self.scanner.session(), ScanReport::default());
         let until = session.until(self.scanner.deadline);

@@ -82,7 +82,7 @@ impl Context {
         time::after(self.now(), backoff.equal(attempts, self.jitter()))
     }
 
-    /// Write the causes of failed runs that this write of the header added. The header is written
+    /// Writes the causes of failed runs that this write of the header added. The header is written
     /// first, so that only the driver that has the workflow writes a cause. If a record is lost, no
     /// decision depends on it.
     pub(crate) async fn record_failed_runs(&self, header: &Header, until: Until) {

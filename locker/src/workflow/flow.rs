@@ -302,7 +302,7 @@ impl Flow {
         Fingerprint::of_json(input).map_err(refused)
     }
 
-    /// Encode the result or the failure of a step that has ended, for its record.
+    /// Encodes the result or the failure of a step that has ended, for its record.
     pub(crate) fn encode(step: &str, json: String) -> Result<Encoded, StopKind> {
         answer::encode_for_item(json).map_err(|error| StopKind::unrecorded(step, &error))
     }

@@ -1,4 +1,4 @@
-//! Which caller of this process sends the messages of a subject.
+//! Chooses the caller of this process that sends the messages of a subject.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -213,7 +213,7 @@ pub(crate) enum Came<T> {
 }
 
 impl Came<Box<Letter>> {
-    /// Count a message that was not sent or handled: waiting, dead, passed by, failed.
+    /// Counts a message that was not sent or handled: waiting, dead, skipped, failed.
     pub(crate) fn count(&self, [waiting, dead, passed_by, failed]: [&mut usize; 4]) {
         match self {
             Self::To(next) if next.state == MessageState::Dead => *dead += 1,
@@ -240,7 +240,7 @@ pub(crate) enum DoneWith {
     Handled,
 }
 
-/// Delete a message that is done with. If it is still there, it is sent or handled again.
+/// Deletes a message that is done with. If it is still there, it is sent or handled again.
 pub(crate) async fn delete(context: &Context, message: &Letter, done_with: DoneWith) -> Came<()> {
     let (at, guard) = (&message.at, Guard::Revision(&message.revision));
     let until = context.until(None);
@@ -271,7 +271,7 @@ pub(crate) async fn delete(context: &Context, message: &Letter, done_with: DoneW
     }
 }
 
-/// Set a message aside that its target will never take.
+/// Dead-letters a message that its target will never take.
 async fn refuse(context: &Context, message: &Letter, cause: String) {
     change(context, message, LetterAct::Refused { class: None, cause }).await;
 }

@@ -60,7 +60,7 @@ impl std::fmt::Display for Stop {
 }
 
 impl Stop {
-    /// Fail the workflow permanently with this error, without a failed step.
+    /// Fails the workflow permanently with this error, without a failed step.
     pub fn fail(error: impl Serialize) -> Self {
         StopKind::Failed(StepFailure::of(None, Class::Permanent, &error)).into()
     }

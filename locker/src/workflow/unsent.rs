@@ -1,4 +1,4 @@
-//! Which messages of a run are sent right after their commit, and in which order.
+//! The messages of a run that are sent right after their commit, and their order.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};

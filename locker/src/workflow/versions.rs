@@ -83,7 +83,7 @@ impl Flow {
     ///
     /// The workflow is quarantined, and no version is started, in these cases:
     ///
-    /// - The input is not of the type `Workflow::Input`, or is larger than 400 KB after
+    /// - The input is not of the type `Workflow::Input`, or is larger than 390 KB after
     ///   compression.
     /// - The next version of the key is already in use.
     /// - More than 45 events are unread, or unread events of more than 1.5 MB.

@@ -49,7 +49,7 @@ impl Workflows {
         }
     }
 
-    /// Open a connection to DynamoDB, as [`Locker::connect`](crate::Locker::connect) does.
+    /// Opens a connection to DynamoDB, as [`Locker::connect`](crate::Locker::connect) does.
     ///
     /// # Cost
     ///
@@ -82,7 +82,7 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// Use these settings. For workflows, [`Settings::expect_within`] is how long one run of the
+    /// Uses these settings. For workflows, [`Settings::expect_within`] is how long one run of the
     /// driver is expected to take, and [`Settings::retention`] how long a finished workflow is
     /// kept.
     #[must_use]
@@ -91,28 +91,28 @@ impl Builder {
         self
     }
 
-    /// Use these limits.
+    /// Uses these limits.
     #[must_use]
     pub fn limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Use this clock.
+    /// Uses this clock.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.session.clock = clock;
         self
     }
 
-    /// Use this source of ids and jitter.
+    /// Uses this source of ids and jitter.
     #[must_use]
     pub fn with_ids(mut self, ids: Arc<dyn Ids>) -> Self {
         self.session.ids = ids;
         self
     }
 
-    /// Set the `source` of the messages that are committed here, such as `/orders`: 1 to 256
+    /// Sets the `source` of the messages that are committed here, such as `/orders`: 1 to 256
     /// printable ASCII characters without a space. Without a source, each message is refused before
     /// anything is written.
     ///
@@ -135,7 +135,7 @@ impl Builder {
         self
     }
 
-    /// Store fingerprints as HMACs.
+    /// Stores fingerprints as HMACs.
     ///
     /// See [`LockerBuilder::with_fingerprint_keys`](crate::LockerBuilder::with_fingerprint_keys).
     #[must_use]
@@ -144,7 +144,7 @@ impl Builder {
         self
     }
 
-    /// Check the settings and build.
+    /// Checks the settings and builds.
     ///
     /// # Errors
     ///

@@ -33,7 +33,7 @@ fn decode(text: &str) -> String {
     text.replace("%20", " ").replace("%2F", "/").replace("%25", "%")
 }
 
-/// Recover the parts of a composed key, which proves that no two lists of parts make the same key.
+/// Recovers the parts of a composed key, which proves that no two lists of parts make the same key.
 fn taken_apart(key: &str) -> Option<Parts> {
     let mut tenants = Vec::new();
     let mut rest = key;

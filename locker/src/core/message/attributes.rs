@@ -40,7 +40,7 @@ pub(crate) const OF_EVERY_EVENT: [&str; 11] = [
 /// Attributes that a sender sets in another way, or that would contradict the form of its events.
 const OF_OTHER_FORMS: [&str; 3] = ["dataschema", "sequencetype", "expirytime"];
 
-/// Check the attributes that a sender adds to a message.
+/// Checks the attributes that a sender adds to a message.
 pub(crate) fn check(attributes: &Attributes) -> Result<(), InvalidMessage> {
     if attributes.len() > MAX_ATTRIBUTES {
         return Err(InvalidMessage::Attributes { count: attributes.len() });

@@ -16,8 +16,8 @@ use crate::core::time;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Envelope {
-    /// Identifies the message: the same however often it is sent, and of no other message. At most
-    /// 128 characters.
+    /// Identifies the message: each copy has this id, and no other message has it. At most 128
+    /// characters.
     pub id: String,
     /// The source of its sender, such as `/orders`, as it was committed. Source and id identify the
     /// message for receivers.

@@ -190,14 +190,14 @@ pub(crate) fn corrected(body: &str) -> Result<String, InvalidMessage> {
     Ok(body)
 }
 
-/// Refuse an empty part of the identity of a message. All messages without this part would count as
-/// one message.
+/// Refuses an empty part of the identity of a message. All messages without this part would count
+/// as one message.
 #[cfg(feature = "messages")]
 pub(crate) const fn named<'a>(part: &'static str, text: &'a str) -> Result<&'a str, InvalidMessage> {
     if text.is_empty() { Err(InvalidMessage::Nameless { part }) } else { Ok(text) }
 }
 
-/// Check the source of a sender.
+/// Checks the source of a sender.
 pub(crate) fn check_source(source: &str) -> Result<(), InvalidMessage> {
     let fits = (1..=MAX_SOURCE_BYTES).contains(&source.len());
     if fits && source.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -206,7 +206,7 @@ pub(crate) fn check_source(source: &str) -> Result<(), InvalidMessage> {
     Err(InvalidMessage::Source { given: source.chars().take(MAX_SOURCE_BYTES).collect() })
 }
 
-/// Check the arguments of a message.
+/// Checks the arguments of a message.
 pub(crate) fn check(topic: &str, subject: &str, body: &str) -> Result<(), InvalidMessage> {
     let of_topic = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '/');
     if topic.is_empty() || topic.len() > LONGEST || !topic.chars().all(of_topic) {

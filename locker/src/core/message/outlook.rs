@@ -1,4 +1,4 @@
-//! Which due messages are worth a read of their partition, decided from the index alone.
+//! Decides from the index alone which due messages are worth a read of their partition.
 
 use std::collections::HashMap;
 

@@ -45,7 +45,7 @@ pub(crate) enum Found {
     Remembered,
 }
 
-/// Interpret the record that refused a begin.
+/// Interprets the record that refused a begin.
 pub(crate) fn found(record: &Record, asking: &Asking<'_>) -> Result<Found, UnreadableFingerprint> {
     if record.is_held_by(asking.attempt) {
         return Ok(Found::Mine);
@@ -104,7 +104,7 @@ pub(crate) enum Ended {
     Unknown,
 }
 
-/// Interpret the record that refused a finish, release, extend, resolve or free.
+/// Interprets the record that refused a finish, release, extend, resolve or free.
 ///
 /// `after_silence`: an earlier request of this call got no clear reply, so it may have been
 /// applied.

@@ -28,7 +28,7 @@ pub enum Resolution {
     Signalled,
     /// Had a dead message sent, or handled by its consumer, again.
     Redriven,
-    /// Set a dead message aside, and kept it.
+    /// Archived a dead message.
     Archived,
     /// Took an archived message back.
     Restored,

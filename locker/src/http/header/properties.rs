@@ -22,7 +22,7 @@ use crate::corpus;
 
 type Answer = Result<Option<String>, InvalidHeader>;
 
-/// Read several header lines; `None` if HTTP does not allow one of them.
+/// Reads several header lines; `None` if HTTP does not allow one of them.
 fn read(lines: &[&[u8]]) -> Option<Answer> {
     let mut headers = HeaderMap::new();
     for line in lines {

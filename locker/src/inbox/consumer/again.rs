@@ -93,7 +93,7 @@ impl Consumer {
         ran
     }
 
-    /// Handle the messages of one group that are on one page of it.
+    /// Handles the messages of one group that are on one page of it.
     async fn handle_page(&self, group: &mut Group, handle: &Handler<'_, Failed>) -> Turn<ConsumerReport> {
         let mut done = ConsumerReport::default();
         let until = self.context.until(self.deadline);

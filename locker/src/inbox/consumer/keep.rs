@@ -140,7 +140,7 @@ impl Consumer {
         })
     }
 
-    /// Keep a message, dead for this cause or queued after other messages. Returns whether it was
+    /// Keeps a message, dead for this cause or queued after other messages. Returns whether it was
     /// new.
     pub(super) async fn keep(
         &self,

@@ -152,8 +152,8 @@ impl Consumer {
         self
     }
 
-    /// Begin no message in [`run`](Self::run) after this time, such as that of the end of a Lambda
-    /// invocation without the time that one message takes.
+    /// Sets the time after which [`run`](Self::run) begins no message, such as the end of a Lambda
+    /// invocation minus the time of one message.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
         self

@@ -157,7 +157,7 @@ impl Consumer {
         context.store().count_failure(at, is_first, times, until).await
     }
 
-    /// Ask the queue to deliver the message after this pause.
+    /// Asks the queue to deliver the message after this pause.
     pub(crate) async fn hide(&self, delivery: &Delivery, pause: Duration) {
         if let Some(visibility) = &self.visibility {
             hide(&**visibility, delivery, pause).await;

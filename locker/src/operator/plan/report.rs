@@ -58,7 +58,7 @@ pub struct ApplyReport {
     pub unknown: usize,
     /// Records that were not begun because the run was stopped.
     pub left: usize,
-    /// Redriven messages that have been sent or processed.
+    /// Redriven messages that have been sent or processed, or that expired.
     ///
     /// This number and the next two are counted by a run with
     /// [canaries](super::ApplyOptions::canary) or a [breaker](super::ApplyOptions::breaker).

@@ -73,7 +73,7 @@ pub(crate) fn from_token(token: &NewToken) -> Item {
     item
 }
 
-/// Read a token's item.
+/// Reads a token's item.
 pub(crate) fn to_record(item: &Item) -> Result<Record, InvalidRecord> {
     let reader = Reader::of(item)?;
     let version = reader.version()?;

@@ -1,5 +1,4 @@
-//! When the scanner, the completer and the reaper ran last: one item for each, in the table that it
-//! works on.
+//! The last run of each scheduled function: one item in the table that it works on.
 
 use chrono::{DateTime, Utc};
 
@@ -20,7 +19,7 @@ pub(crate) enum TableOf {
     Workflows,
 }
 
-/// The last run of one of the three.
+/// The last run of a scheduled function.
 #[derive(Debug, Clone)]
 pub(crate) struct StoredBeat {
     pub(crate) at: DateTime<Utc>,
@@ -38,7 +37,7 @@ fn key(table: TableOf, name: &str) -> Item {
 }
 
 impl Store {
-    /// Write down a run.
+    /// Writes down a run.
     pub(crate) async fn write_beat(
         &self,
         (table, name): (TableOf, &str),

@@ -106,7 +106,7 @@ impl Store {
         Ok(Some(Action::PutOver { item, seen }))
     }
 
-    /// Read one message.
+    /// Reads one message.
     pub(crate) async fn read_message(
         &self,
         workflow: &str,

@@ -30,7 +30,7 @@ impl Store {
         self.put_or_delete(verb, &|| Request::guarded(Change::Put(item()), guard), revision, until).await
     }
 
-    /// Delete an item.
+    /// Deletes an item.
     pub(crate) async fn delete_item(
         &self,
         verb: &'static str,

@@ -15,7 +15,7 @@ use crate::store::Store;
 use crate::store::exchange::Failure;
 use crate::store::schema::attribute as a;
 
-/// Create the table of tokens with its index, and enable TTL, for development and tests.
+/// Creates the table of tokens with its index, and enables TTL, for development and tests.
 ///
 /// The table is billed on demand. It has neither the backups nor the deletion protection of
 /// `template.yaml`. If the table exists, only its TTL is changed. Returns when the table can be
@@ -97,7 +97,7 @@ pub struct TableCheck {
     pub problems: Vec<String>,
 }
 
-/// Compare a live table with the required layout: keys, index, projection, TTL.
+/// Compares a live table with the required layout: keys, index, projection, TTL.
 ///
 /// Changes nothing. It needs `DescribeTable` and `DescribeTimeToLive`, which no other call needs:
 /// run it when you deploy, not at every start.
@@ -282,7 +282,7 @@ fn key(name: &str, role: KeyType) -> Result<KeySchemaElement, aws_sdk_dynamodb::
     KeySchemaElement::builder().attribute_name(name).key_type(role).build()
 }
 
-/// Collect the parts of a request. None fails to build, because every required field is set above.
+/// Collects the parts of a request. None fails to build, because every required field is set above.
 fn built<T>(
     parts: impl IntoIterator<Item = Result<T, aws_sdk_dynamodb::error::BuildError>>,
 ) -> Result<Vec<T>, Error> {

@@ -6,7 +6,7 @@ use super::layout::Layout;
 use super::table::{TableCheck, check, create};
 use crate::error::Error;
 
-/// Make the table of workflows with its index and switch its TTL on, for development and tests, as
+/// Creates the table of workflows with its index, and enables TTL, for development and tests, as
 /// [`create_table`](crate::create_table) does for tokens.
 ///
 /// Returns when the table can be used. Cost: 4 requests or more; no write units.

@@ -78,7 +78,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Decode the answer. It equals the value that was stored.
+    /// Decodes the answer. It equals the value that was stored.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ pub struct StoredFailure {
 }
 
 impl StoredFailure {
-    /// Decode the failure. It equals the value that was stored.
+    /// Decodes the failure. It equals the value that was stored.
     ///
     /// # Errors
     ///

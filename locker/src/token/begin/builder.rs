@@ -30,7 +30,7 @@ use crate::settings;
 use crate::token::locker::Locker;
 
 impl Locker {
-    /// Name a token.
+    /// Names a token.
     ///
     /// Nothing is sent until you call a verb of the [`BeginBuilder`]; that verb also reports an
     /// invalid key.
@@ -85,7 +85,7 @@ impl BeginBuilder {
         }
     }
 
-    /// Put the key under a tenant. Take the tenant from the authoriser, never from the request.
+    /// Puts the key under a tenant. Take the tenant from the authoriser, never from the request.
     pub fn tenant(mut self, tenant: impl fmt::Display) -> Self {
         self.key = self.key.and_then(|key| key.tenant(tenant));
         self
@@ -98,7 +98,7 @@ impl BeginBuilder {
         self
     }
 
-    /// Set how long the work should take, from 1 second to 366 days. After that the token is
+    /// Sets how long the work should take, from 1 second to 366 days. After that the token is
     /// overdue, and the scanner reports it.
     pub const fn expect_within(mut self, expected: Duration) -> Self {
         self.expect_within = Some(expected);
@@ -126,7 +126,7 @@ impl BeginBuilder {
         self
     }
 
-    /// Identify the request by its bytes, unchanged; see [`fingerprint`](Self::fingerprint).
+    /// Identifies the request by its bytes, unchanged; see [`fingerprint`](Self::fingerprint).
     pub fn fingerprint_bytes(mut self, request: impl AsRef<[u8]>) -> Self {
         self.fingerprint = Some(Ok(Fingerprint::of_bytes(request)));
         self
@@ -145,7 +145,7 @@ impl BeginBuilder {
         self
     }
 
-    /// Take the token over if it is overdue as in [`take_over_after`](Self::take_over_after) and
+    /// Takes the token over if it is overdue as in [`take_over_after`](Self::take_over_after) and
     /// the probe returns [`Probed::Safe`]. In the probe, ask the provider whether the work was
     /// done, under [`Record::idempotency_key`](crate::Record::idempotency_key), which is the one
     /// that it was given.
@@ -159,7 +159,7 @@ impl BeginBuilder {
         self
     }
 
-    /// Set how long the provider recognises
+    /// Sets how long the provider recognises
     /// [`Attempt::idempotency_key`](crate::Attempt::idempotency_key), such as 24 hours, counted
     /// from the attempt that first had it. The token is not taken over where the work might end
     /// after that, since the provider would take the key for a new one. Has no effect without
@@ -177,8 +177,8 @@ impl BeginBuilder {
         self
     }
 
-    /// Stop trying at this time, such as a second before the deadline of a Lambda invocation
-    /// (`Context::deadline`), and acquire no token after it. Only the outcome of work that has run
+    /// Stops trying at this time, such as a second before the deadline of a Lambda invocation
+    /// (`Context::deadline`), and acquires no token after it. Only the outcome of work that has run
     /// is still written after this time, in one try of at most 250 milliseconds.
     ///
     /// The deadline bounds requests and waiting, not the work. Without
@@ -189,7 +189,7 @@ impl BeginBuilder {
         self
     }
 
-    /// Read the token before trying to write it. Cheaper if most calls are replays, more expensive
+    /// Reads the token before trying to write it. Cheaper if most calls are replays, more expensive
     /// if most are new: the read costs half a read unit and 1 more request.
     ///
     /// The read is eventually consistent. For about a second after an operator has corrected or
@@ -199,7 +199,7 @@ impl BeginBuilder {
         self
     }
 
-    /// Set the form of the answer, which an operator's answer has to have. [`run`](Self::run) sets
+    /// Sets the form of the answer, which an operator's answer has to have. [`run`](Self::run) sets
     /// the name of its type of answer, unless you set another.
     pub fn form(mut self, form: Form) -> Self {
         self.form = Some(form);
@@ -254,7 +254,7 @@ impl BeginBuilder {
         self
     }
 
-    /// Try to acquire the token.
+    /// Tries to acquire the token.
     ///
     /// # Errors
     ///
@@ -300,7 +300,7 @@ impl BeginBuilder {
         }
     }
 
-    /// Check every option before anything is sent.
+    /// Checks every option before anything is sent.
     fn plan(self) -> Result<Plan, Error> {
         let key = self.key?;
         let now = self.session.now();

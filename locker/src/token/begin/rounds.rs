@@ -60,7 +60,7 @@ impl Plan {
         begun.map_err(|error| if sent.silent { not_sure(error) } else { error })
     }
 
-    /// Give up the token that an unknown begin may have acquired, because no work runs under it.
+    /// Gives up the token that an unknown begin may have acquired, because no work runs under it.
     /// Returns whether the token was certainly given up. A request of the begin that arrives later
     /// may still acquire it.
     pub(crate) async fn withdraw(&self, sent: Sent) -> bool {
@@ -70,7 +70,7 @@ impl Plan {
         self.lock(token, predecessor).withdraw(until).await
     }
 
-    /// Put until there is an outcome.
+    /// Puts until there is an outcome.
     async fn rounds(&self, sent: &mut Sent) -> Result<Begun, Error> {
         let mut patience = self.wait_for.map(|wait| Patience::new(self.session.bounded(wait, self.deadline)));
         if self.read_first
@@ -102,7 +102,7 @@ impl Plan {
         }
     }
 
-    /// Put the token; if that is refused, interpret the record that refused it.
+    /// Puts the token; if that is refused, interprets the record that refused it.
     async fn put(&self, sent: &mut Sent) -> Result<Round, Error> {
         self.check_deadline()?;
         let token = Arc::new(self.first_token(None));
@@ -119,7 +119,7 @@ impl Plan {
         }
     }
 
-    /// Replace a released token that remembers the provider's key, if it is still the one seen.
+    /// Replaces a released token that remembers the provider's key, if it is still the one seen.
     async fn begin_over(&self, record: &Record, sent: &mut Sent) -> Result<Round, Error> {
         self.check_deadline()?;
         let token = Arc::new(self.first_token(Some(record)));
@@ -127,7 +127,7 @@ impl Plan {
         self.replace(&write, token, None, sent).await
     }
 
-    /// Ask the probe, no longer than the deadline allows.
+    /// Asks the probe, no longer than the deadline allows.
     async fn probe(&self, probe: &Probe, record: &Record) -> Result<Probed, Error> {
         let probed = probe(record.clone());
         let probed = match self.deadline {
@@ -155,7 +155,7 @@ impl Plan {
         self.replace(&write, token, Some(record), sent).await
     }
 
-    /// Put the token over the one seen; if that is refused, interpret the record that refused it.
+    /// Puts the token over the one seen; if that is refused, interprets the record that refused it.
     async fn replace(
         &self,
         write: &Write,
@@ -187,7 +187,7 @@ impl Plan {
         if token.held.is_some() { Round::Again } else { self.acquired(token, predecessor) }
     }
 
-    /// Send a write of this begin, and record whether any of its requests got no clear reply.
+    /// Sends a write of this begin, and records whether any of its requests got no clear reply.
     async fn send(&self, write: &Write, sent: &mut Sent) -> Result<Written<Option<Box<Record>>>, Error> {
         let (store, until) = (self.session.store(), self.until());
         let written =
@@ -206,7 +206,7 @@ impl Plan {
         self.session.store().read(self.key.as_str(), freshness, self.until()).await
     }
 
-    /// Read a terminal record at half the price. Another state proves nothing: the read is
+    /// Reads a terminal record at half the price. Another state proves nothing: the read is
     /// eventually consistent.
     async fn peek(&self) -> Result<Option<Begun>, Error> {
         match self.read(Freshness::Eventual).await? {

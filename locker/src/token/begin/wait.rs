@@ -27,7 +27,7 @@ impl Patience {
 }
 
 impl Plan {
-    /// Poll until there is an answer, begin is worth another try, or the time is up.
+    /// Polls until there is an answer, begin is worth another try, or the time is up.
     pub(crate) async fn wait(&self, held: Box<Record>, patience: &mut Patience) -> Result<Round, Error> {
         if self.due_before(self.session.now()).is_some_and(|limit| held.promised_completion() < limit) {
             patience.refused = Some((held.seen.clone(), Instant::now() + PROBE_AGAIN));

@@ -25,7 +25,7 @@ use crate::settings::check_expect_within;
 use crate::store::{TokenSize, Written};
 
 impl Lock {
-    /// Store the answer. Every later caller with the same key gets it.
+    /// Stores the answer. Every later caller with the same key gets it.
     ///
     /// The outcome is logged before anything is written, so the log has it even if the table does
     /// not.
@@ -57,7 +57,7 @@ impl Lock {
         self.finish(Finish::Success, json).await
     }
 
-    /// Store a failure as the answer. Every later caller with the same key gets this failure.
+    /// Stores a failure as the answer. Every later caller with the same key gets this failure.
     ///
     /// If an operator has to act before the key gets an answer, call [`hold`](Self::hold) instead.
     ///
@@ -69,10 +69,11 @@ impl Lock {
         self.finish(Finish::Failure, json).await
     }
 
-    /// Store a failure that waits for an operator.
+    /// Stores a failure that waits for an operator.
     ///
-    /// `status` becomes `error`; the token is listed, and never deleted, until an operator resolves
-    /// or releases it. If the failure is the answer, call [`fail`](Self::fail) instead.
+    /// `status` becomes `error`; the token is listed, and never deleted, until an operator
+    /// resolves, releases or closes it. If the failure is the answer, call [`fail`](Self::fail)
+    /// instead.
     ///
     /// # Errors
     ///
@@ -95,7 +96,7 @@ impl Lock {
         self.finish(finish, json).await
     }
 
-    /// Release the token: nothing happened, and another caller may try again.
+    /// Releases the token: nothing happened, and another caller may try again.
     ///
     /// After a takeover ([`predecessor`](Self::predecessor)), releasing also asserts that the
     /// previous owner's work did not happen. If you cannot be sure, call
@@ -191,9 +192,9 @@ impl Lock {
         self.session.doubt(&held, promised, cause, None).await
     }
 
-    /// Give up the token of a begin whose outcome is unknown, because the work did not run. `until`
-    /// limits the time. Returns whether the token was certainly given up. A request of the begin
-    /// that arrives later may still acquire it.
+    /// Gives up the token of a begin whose outcome is unknown, because the work did not run.
+    /// `until` limits the time. Returns whether the token was certainly given up. A request of the
+    /// begin that arrives later may still acquire it.
     pub(crate) async fn withdraw(mut self, until: DateTime<Utc>) -> bool {
         let Some(mut held) = self.held.take() else { return true };
         held.deadline = Some(until);
@@ -232,7 +233,7 @@ impl Lock {
         drop(self.session.doubt(&held, promised, cause::shortened(&cause), list_as).await);
     }
 
-    /// Postpone the expected completion to this long from now, 1 second to 366 days. Never brings
+    /// Postpones the expected completion to this long from now, 1 second to 366 days. Never brings
     /// it nearer.
     ///
     /// # Cancel safety
@@ -260,7 +261,7 @@ impl Lock {
         }
     }
 
-    /// Extend to this long from `now`, without consuming the lock.
+    /// Extends to this long from `now`, without consuming the lock.
     pub(crate) async fn push_due(&mut self, now: DateTime<Utc>, expected: Duration) -> Result<(), Error> {
         check_expect_within(expected)?;
         let due = time::stored(time::after(now, expected));
@@ -285,7 +286,7 @@ impl Lock {
         Finish::Hold { status: status.unwrap_or_default(), cause: cause::shortened(cause) }
     }
 
-    /// Log how the work ended, then store it: a large answer first, then the token that points to
+    /// Logs how the work ended, then stores it: a large answer first, then the token that points to
     /// it.
     pub(crate) async fn finish(
         mut self,

@@ -23,7 +23,7 @@ pub(crate) trait Drive: Send + Sync {
     /// attempts, would quarantine each workflow before its first run.
     fn limits(&self, limits: &Limits) -> Result<Limits, InvalidSetting>;
     fn exhausted(&self) -> Exhausted;
-    /// Drive the workflow forward; the answer is JSON.
+    /// Drives the workflow forward; the answer is JSON.
     fn forward<'a>(&'a self, flow: &'a Flow, input: &'a str) -> Boxed<'a, Result<String, StopKind>>;
     fn compensate<'a>(
         &'a self,

@@ -35,7 +35,7 @@ impl From<Unwritten> for StopKind {
 }
 
 impl Flow {
-    /// Change the header, if this driver still owns the workflow.
+    /// Changes the header, if this driver still owns the workflow.
     pub(crate) async fn act(&self, verb: &'static str, act: DriverAct) -> Result<(), Unwritten> {
         match self.change(verb, &self.driver(act, self.known_events(false))).await? {
             None => Ok(()),
@@ -47,7 +47,7 @@ impl Flow {
         HeaderEvent::Driver { attempt: self.attempt().to_owned(), events, act }
     }
 
-    /// End the workflow, if this driver still owns it. Events that the code has not read are late
+    /// Ends the workflow, if this driver still owns it. Events that the code has not read are late
     /// from then on.
     pub(crate) async fn end_by(&self, verb: &'static str, act: DriverAct) -> Result<(), Unwritten> {
         // A sender may store an event between the reads of this run and its end. The header counts
@@ -106,7 +106,7 @@ impl Flow {
         Ok((left, owes(&at_the_end)))
     }
 
-    /// Write the end together with the events that the code has not read.
+    /// Writes the end together with the events that the code has not read.
     async fn end_with(
         &self,
         verb: &'static str,
@@ -173,7 +173,7 @@ impl Flow {
         }
     }
 
-    /// Remember the header as this run wrote it.
+    /// Remembers the header as this run wrote it.
     pub(crate) fn hold(&self, next: Header) {
         let mut header = self.lock_header();
         // The reply to an extension may arrive after that to a write that ends the run.

@@ -29,8 +29,9 @@ pub struct CompleterReport {
     pub broken_off: usize,
     /// Workflows that could not be driven: DynamoDB did not answer, or an item cannot be read.
     pub failed: usize,
-    /// Due workflows for which no code is registered here and which are not
-    /// [expected](crate::workflow::Completer::also_expect), by name. They were left as they are.
+    /// Due workflows without registered or [expected](crate::workflow::Completer::also_expect)
+    /// code, by name. If newer code has driven a workflow, the name is `NAME version N`. They were
+    /// not changed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unknown: BTreeMap<String, usize>,
 }

@@ -121,7 +121,7 @@ impl Work for Drives<'_> {
         Turn { is_work, ..Turn::done(counts) }
     }
 
-    /// Release a workflow whose code blocks its thread. If it ever ends, its writes are refused.
+    /// Releases a workflow whose code blocks its thread. If it ever ends, its writes are refused.
     async fn abandon(&self, item: &DueWorkflow) -> CompleterReport {
         let claimed = usize::from(item.flow.get().is_some());
         let mut counts = CompleterReport { claimed, ..CompleterReport::default() };
@@ -131,7 +131,7 @@ impl Work for Drives<'_> {
 }
 
 impl Drives<'_> {
-    /// Release the workflow of an aborted run, so that the next driver need not wait until it is
+    /// Releases the workflow of an aborted run, so that the next driver need not wait until it is
     /// overdue.
     async fn leave(&self, item: &DueWorkflow, why: &str, counts: &mut CompleterReport) {
         counts.broken_off += 1;

@@ -145,8 +145,8 @@ impl Flow {
         }
     }
 
-    /// Call a step: take its name, do its work, and record the stop that it returns as a need of
-    /// this run. The same name may be used again with another version of its key.
+    /// Calls a step: takes its name, does its work, and records the stop that it returns as a need
+    /// of this run. The same name may be used again with another version of its key.
     ///
     /// The work is boxed: a future that is an argument would be copied into this one twice.
     pub(crate) async fn call<T>(
@@ -161,7 +161,7 @@ impl Flow {
         self.call_at(checked.and_then(|()| self.take_name(name, version)), place, work).await
     }
 
-    /// Call a wait for an event, as a step is called. The event has the same place in every scope.
+    /// Calls a wait for an event, as a step is called. The event has the same place in every scope.
     pub(crate) async fn call_event<T>(
         &self,
         name: &str,
@@ -173,7 +173,7 @@ impl Flow {
         self.call_at(checked.and_then(|()| self.take_name(&shown, None)), || id.reference(), work).await
     }
 
-    /// Call a map, as a step is called. No step has the name under which it is used.
+    /// Calls a map, as a step is called. No step has the name under which it is used.
     pub(crate) async fn call_map<T>(
         &self,
         name: &str,
@@ -191,7 +191,7 @@ impl Flow {
         format!("map/{}", self.place_of(&self.branch.path(name)))
     }
 
-    /// Record a stop of a branch of this map as a need of this run.
+    /// Records a stop of a branch of this map as a need of this run.
     pub(crate) fn note_map(&self, name: &str, stop: &StopKind) {
         self.note_need(Some(self.place_of_map(name)), stop);
     }
@@ -268,7 +268,7 @@ impl Flow {
         locked(&self.inner.calls.0).used.keys().any(|used| used.scope == self.scope && used.name == name)
     }
 
-    /// Record a stop as a need of this run, unless it is an outcome that the code may handle.
+    /// Records a stop as a need of this run, unless it is an outcome that the code may handle.
     ///
     /// A task that the code did not await needs no further run: the order of tasks would decide
     /// whether its stop is recorded before the end is decided. The records decide about its
@@ -349,7 +349,7 @@ impl Flow {
         locked(&self.inner.calls.0).closed
     }
 
-    /// Announce the start of a step before it is written. One lock covers the announcement and the
+    /// Announces the start of a step before it is written. One lock covers the announcement and the
     /// end of the run: either the end counts the start, or the start is refused.
     /// `None`: the code has returned.
     pub(crate) fn announce(&self, start: Start) -> Option<u64> {

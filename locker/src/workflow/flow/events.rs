@@ -38,7 +38,7 @@ impl Flow {
         events
     }
 
-    /// Remember an event that this run has read or written.
+    /// Remembers an event that this run has read or written.
     pub(crate) fn note_event(&self, event: EventRecord) {
         if !event.is_of(self.created()) {
             return;
@@ -51,13 +51,13 @@ impl Flow {
         locked(&self.inner.events.0).insert(event.id.item.clone(), event);
     }
 
-    /// Replace the known events by those just read.
+    /// Replaces the known events by those just read.
     pub(crate) fn note_events(&self, mut events: Vec<EventRecord>) {
         events.retain(|event| event.is_of(self.created()));
         *locked(&self.inner.events.0) = by_item(events);
     }
 
-    /// Read the events again.
+    /// Reads the events again.
     pub(crate) async fn read_events(&self) -> Result<(), Error> {
         let until = self.until().for_end();
         self.note_events(Box::pin(self.context().store().read_events(self.workflow(), until)).await?);

@@ -61,7 +61,7 @@ impl Flow {
         self.inner.records.progressed.store(true, Ordering::SeqCst);
     }
 
-    /// Remember a record that this run has written.
+    /// Remembers a record that this run has written.
     pub(crate) fn remember(&self, record: StepRecord) {
         if matches!(record.state, StepState::Completed | StepState::Failed | StepState::Compensated) {
             self.has_recorded();
@@ -69,7 +69,7 @@ impl Flow {
         self.note(record);
     }
 
-    /// Remember a record that this run has read.
+    /// Remembers a record that this run has read.
     pub(crate) fn note(&self, record: StepRecord) {
         locked(&self.inner.records.known).insert(record.id.reference(), record);
     }
@@ -100,12 +100,12 @@ impl Flow {
         paths.filter_map(|path| self.branch().of_map_with(map, path)).collect()
     }
 
-    /// Replace the known records by those just read.
+    /// Replaces the known records by those just read.
     pub(crate) fn remember_all(&self, records: Vec<StepRecord>) {
         *locked(&self.inner.records.known) = by_reference(records);
     }
 
-    /// Note that a step with a compensation, or a pivot, is about to begin.
+    /// Notes that a step with a compensation, or a pivot, is about to begin.
     pub(crate) fn touch(&self) {
         self.inner.records.touched.store(true, Ordering::SeqCst);
     }

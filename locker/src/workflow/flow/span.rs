@@ -85,8 +85,8 @@ impl Flow {
         &self.inner.run_time
     }
 
-    /// Do the work of a step, and keep the claim of the workflow during it. Hold the second value
-    /// until the outcome is recorded.
+    /// Does the work of a step, and keeps the claim of the workflow during it. Hold the second
+    /// value until the outcome is recorded.
     pub(crate) async fn doing<T>(&self, expected: Expected, work: impl Future<Output = T>) -> (T, Recording) {
         let working = self.run_time().works();
         let ends = time::after(self.time(), expected.time);
@@ -97,7 +97,7 @@ impl Flow {
         }
     }
 
-    /// Extend the claim whenever a third of it is left, until this time: another driver would run
+    /// Extends the claim whenever a third of it is left, until this time: another driver would run
     /// the step again, or find it in doubt, although this driver is at work.
     async fn keep_claim(&self, ends: DateTime<Utc>) -> Infallible {
         let longest = time::after(self.began(), self.limits().longest_run);
@@ -145,7 +145,7 @@ impl Flow {
         std::future::pending().await
     }
 
-    /// Refuse a step that may run twice if this driver lost its workflow: its claim has ended, so
+    /// Refuses a step that may run twice if this driver lost its workflow: its claim has ended, so
     /// another driver may have taken it over, an operator may have cancelled it, or it may be
     /// deleted. A driver within its claim sends no request.
     pub(crate) async fn check_claim(&self) -> Result<(), StopKind> {
@@ -157,7 +157,7 @@ impl Flow {
         Err(StopKind::Lost)
     }
 
-    /// Refuse to begin anything once the time of this run is over, or its code has returned. That
+    /// Refuses to begin anything once the time of this run is over, or its code has returned. That
     /// counts as an attempt if the run recorded nothing.
     pub(crate) fn check_open(&self, step: &str) -> Result<(), StopKind> {
         if self.is_lost() {
@@ -202,8 +202,8 @@ impl Flow {
         self.inner.span.deadline.is_some_and(|deadline| end >= deadline)
     }
 
-    /// Refuse to start work for which too little time is left: it would be cut off, and its outcome
-    /// would be unknown.
+    /// Refuses to start work for which too little time is left: it would be cut off, and its
+    /// outcome would be unknown.
     pub(crate) fn check_time(&self, step: &str, expected: Expected) -> Result<(), StopKind> {
         if let Some(longest) = self.longest().filter(|longest| expected.is_set && expected.time > *longest) {
             let cause = format!(

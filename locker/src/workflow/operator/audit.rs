@@ -1,4 +1,4 @@
-//! What operators did to workflows and their steps.
+//! The acts of operators on workflows and their steps.
 
 use chrono::{DateTime, Utc};
 

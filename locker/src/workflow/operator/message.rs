@@ -8,8 +8,8 @@ use crate::core::message::revision;
 use crate::core::token::record::{Intervention, short_digest};
 use crate::core::token::work::Work;
 
-/// A stored message: a committed message that is not sent, or a message that a consumer
-/// dead-lettered.
+/// A stored message: a committed message that is not sent, or a received message that the table
+/// keeps.
 #[derive(Clone)]
 pub struct Message {
     pub(crate) stored: Letter,
@@ -35,7 +35,7 @@ impl Message {
         self.stored.work().short_id()
     }
 
-    /// Changes with every write of it, except that code which held it left it as it was.
+    /// Changes with every write, except if code held the message and left it.
     #[must_use]
     pub fn revision(&self) -> String {
         short_digest(revision::content_of(&self.stored.revision))

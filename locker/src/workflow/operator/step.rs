@@ -57,7 +57,7 @@ fn takes_over(view: &StepView) -> bool {
 }
 
 impl Workflows {
-    /// Retry a step that **failed**, or that is in doubt and **did not happen**, and make its
+    /// Retries a step that **failed**, or that is in doubt and **did not happen**, and makes its
     /// workflow due.
     ///
     /// The step starts under the same idempotency key again, so the provider recognises an earlier
@@ -85,8 +85,8 @@ impl Workflows {
         self.intervene(seen, WorkflowAct::RetryStep { step, new_key: false }, operator).await
     }
 
-    /// Retry a step as [`retry_step`](Self::retry_step) does, but always under another idempotency
-    /// key.
+    /// Retries a step as [`retry_step`](Self::retry_step) does, but always under another
+    /// idempotency key.
     ///
     /// **This gives up the provider's protection:** if the step did happen, the provider does not
     /// recognise it, and it happens twice. Use it where the provider has forgotten the key, or
@@ -104,7 +104,7 @@ impl Workflows {
         self.intervene(seen, WorkflowAct::RetryStep { step, new_key: true }, operator).await
     }
 
-    /// Complete a step that is in doubt, failed, or was never recorded, with this result. The
+    /// Completes a step that is in doubt, failed, or was never recorded, with this result. The
     /// workflow resumes from there.
     ///
     /// The code declares the compensation and the key of a step that was never recorded when it
@@ -196,7 +196,7 @@ impl Workflows {
         self.on_step(seen, step, operator, (Resolution::Corrected, act))
     }
 
-    /// Skip a step, or handle a late event.
+    /// Skips a step, or handles a late event.
     ///
     /// A step is completed with `null`, which the code must be able to decode as its result. A
     /// compensation is completed with the result that there was nothing to compensate.
@@ -278,7 +278,7 @@ impl Workflows {
         Ok(self.prepared("skip the step", seen, steps, operator, (OperatorAct::Decide, deed)))
     }
 
-    /// Block a step that has not started, by a tombstone that refuses a late start.
+    /// Blocks a step that has not started, by a tombstone that refuses a late start.
     ///
     /// # Errors
     ///

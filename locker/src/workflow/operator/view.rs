@@ -40,7 +40,7 @@ pub struct StepView {
 }
 
 impl Workflows {
-    /// Read a workflow and its steps, strongly consistent. `None`: no workflow has this key and
+    /// Reads a workflow and its steps, strongly consistent. `None`: no workflow has this key and
     /// version.
     ///
     /// # Errors
@@ -58,7 +58,7 @@ impl Workflows {
         self.get_listed(&name::partition(&key, key_version)).await
     }
 
-    /// Read a workflow by its name in a listing. Otherwise the same as [`get`](Self::get).
+    /// Reads a workflow by its name in a listing. Otherwise the same as [`get`](Self::get).
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ impl Workflows {
         Ok(View { failed, ..view })
     }
 
-    /// Read a workflow without the causes of its failed runs, on which no act depends.
+    /// Reads a workflow without the causes of its failed runs, on which no act depends.
     pub(crate) async fn view(&self, workflow: &str) -> Result<Option<View>, Error> {
         let all =
             Box::pin(self.context().store().read_workflow(workflow, self.context().until(None))).await?;
@@ -120,8 +120,8 @@ impl Workflows {
         Ok(Some(View { header, steps, events, former_events, messages, result, failed: Vec::new() }))
     }
 
-    /// Read the input of a workflow, as JSON text. `None`: it has none, since an operator cancelled
-    /// it before it started.
+    /// Reads the input of a workflow, as JSON text. `None`: it has none, since an operator
+    /// cancelled it before it started.
     ///
     /// # Errors
     ///

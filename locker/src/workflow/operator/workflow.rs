@@ -125,7 +125,7 @@ fn after_cancels(verb: &'static str, refused: Intervened, cancelled: bool) -> Re
 }
 
 impl Workflows {
-    /// Make a workflow due now, from quarantine or before its next attempt. Its attempts are
+    /// Makes a workflow due now, from quarantine or before its next attempt. Its attempts are
     /// counted from 0. If a driver is running the workflow, it loses it, and the step under way may
     /// then be in doubt.
     ///
@@ -142,7 +142,7 @@ impl Workflows {
         self.intervene(seen, WorkflowAct::Retry, operator).await
     }
 
-    /// Compensate an unfinished workflow: its steps that completed or are in doubt, in reverse
+    /// Compensates an unfinished workflow: its steps that completed or are in doubt, in reverse
     /// order.
     ///
     /// It then ends as `failed` if it failed before, otherwise as `cancelled`. A driver that runs
@@ -157,7 +157,7 @@ impl Workflows {
         self.intervene(seen, WorkflowAct::Compensate, operator).await
     }
 
-    /// Close a quarantined workflow **as it is**: no step runs and none is compensated.
+    /// Closes a quarantined workflow **as it is**: no step runs and none is compensated.
     ///
     /// Use it for a workflow that was repaired manually, such as a workflow that failed past its
     /// pivot. It ends as `failed` if it failed before, otherwise as `cancelled`. A workflow that is
@@ -174,14 +174,14 @@ impl Workflows {
     /// # Cost
     ///
     /// 1 transaction of the workflow, its steps in doubt, its unread events and an audit record: 2
-    /// write units each, and 3 for the index. Steps in doubt beyond the first 90 are cancelled in
-    /// further transactions before it. Unread events that do not fit into the transaction are
-    /// written one by one after it.
+    /// write units each, and 3 for the index. Steps in doubt beyond the first 90, and unread events
+    /// that do not fit into the transaction, are written in further transactions before it.
     ///
     /// # Crash window
     ///
-    /// If a later transaction fails, the first steps stay cancelled and the result is
-    /// [`Error::Unknown`]. Read the workflow, and close it if it is still in quarantine.
+    /// If a later transaction fails, the first steps stay cancelled, the first events stay late,
+    /// and the result is [`Error::Unknown`]. Read the workflow, and close it if it is still in
+    /// quarantine. Do not retry it: its code would not receive the late events.
     pub async fn close(&self, seen: &View, operator: &Operator) -> Result<Intervened, Error> {
         self.intervene(seen, WorkflowAct::Close, operator).await
     }
@@ -206,7 +206,7 @@ impl Workflows {
         self.intervene(seen, WorkflowAct::Redact, operator).await
     }
 
-    /// Cancel a workflow by its key: compensate it or, if it has not started, leave a tombstone
+    /// Cancels a workflow by its key: compensates it or, if it has not started, leaves a tombstone
     /// that refuses a late start.
     ///
     /// The result is [`NotPossible`](Intervened::NotPossible) if the workflow

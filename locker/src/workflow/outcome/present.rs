@@ -107,7 +107,7 @@ impl Context {
         }
     }
 
-    /// Log a workflow that makes no progress.
+    /// Logs a workflow that makes no progress.
     pub(crate) fn report_failing(&self, header: &Header) {
         if header.listed == Some(List::Failing) {
             tracing::warn!(
@@ -121,7 +121,7 @@ impl Context {
         }
     }
 
-    /// Log and count a workflow that now waits for an operator.
+    /// Logs and counts a workflow that now waits for an operator.
     pub(crate) fn report_quarantined(&self, header: &Header) {
         metrics::count_workflow(metrics::WORKFLOWS_QUARANTINED, &header.name);
         tracing::error!(

@@ -20,7 +20,7 @@ use crate::workflow::workflows::Workflows;
 const VERB: &str = "read the outcome";
 
 impl Workflows {
-    /// Build a request for the outcome of a workflow, by its key: without its code and its input,
+    /// Builds a request for the outcome of a workflow, by its key: without its code and its input,
     /// and without starting or driving it. For a page that shows an order, or a caller that
     /// [enqueued](crate::workflow::StartBuilder::enqueue) it.
     ///
@@ -81,13 +81,13 @@ impl<W: Workflow> OutcomeBuilder<W> {
         self
     }
 
-    /// Send no more requests to DynamoDB after this time.
+    /// Sends no more requests to DynamoDB after this time.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
         self
     }
 
-    /// Read the outcome. `None`: no workflow was started under this key, or it was deleted after
+    /// Reads the outcome. `None`: no workflow was started under this key, or it was deleted after
     /// its retention.
     ///
     /// [`Outcome::Mismatch`]: the key is that of a workflow with another [`NAME`](Workflow::NAME).

@@ -20,7 +20,7 @@ pub(crate) enum Source {
 }
 
 impl Once<'_> {
-    /// Report an outcome that was refused.
+    /// Reports an outcome that was refused.
     pub(crate) async fn came_late(
         &self,
         started: &StepRecord,

@@ -46,14 +46,15 @@ impl<'a> Step<'a> {
         Self { kind: StepKind::Timer, expected, ..Self::new(flow, name) }
     }
 
-    /// Set the input of the step. Only a digest is recorded. If a resumed step has another input,
+    /// Sets the input of the step. Only a digest is recorded. If a resumed step has another input,
     /// the workflow is quarantined.
     pub fn input(mut self, input: &impl Serialize) -> Self {
         self.input = Some(Flow::fingerprint(&self.name, input));
         self
     }
 
-    /// Set how long an attempt is expected to take, from 1 second to 366 days. Default: 30 seconds.
+    /// Sets how long an attempt is expected to take, from 1 second to 366 days. Default: 30
+    /// seconds.
     ///
     /// An attempt starts only if this much time is left in the run. If you set no value, half of
     /// the run is enough. While an attempt is within this time, the flow extends its claim of the
@@ -63,13 +64,13 @@ impl<'a> Step<'a> {
         self
     }
 
-    /// Set the retry policy for transient and in-doubt failures.
+    /// Sets the retry policy for transient and in-doubt failures.
     pub const fn retry(mut self, retry: RetryPolicy) -> Self {
         self.retry = retry;
         self
     }
 
-    /// Run the step, unless it is recorded.
+    /// Runs the step, unless it is recorded.
     ///
     /// Pass an async closure: `async |attempt| ..`. If the compiler reports E0373 ("async block may
     /// outlive the current function"), the closure is a plain closure: `|attempt| async ..`.
@@ -243,7 +244,7 @@ impl Journal for Unrecorded<'_> {
 }
 
 impl Unrecorded<'_> {
-    /// Record the outcome of the step. If another driver recorded an outcome first, that outcome
+    /// Records the outcome of the step. If another driver recorded an outcome first, that outcome
     /// counts.
     async fn record(&mut self, state: StepState, encoded: Encoded) -> Result<StepRecord, StopKind> {
         let flow = self.flow;
@@ -261,7 +262,7 @@ impl Unrecorded<'_> {
     }
 }
 
-/// Stop until the provider allows a retry, but not for longer than the longest pause of the
+/// Stops until the provider allows a retry, but not for longer than the longest pause of the
 /// workflow; the workflow's own pause may be longer than the one asked for.
 pub(crate) fn later(flow: &Flow, step: &str, asked: Option<Duration>, cause: &str) -> StopKind {
     let pause = retry::heeding(Duration::ZERO, asked, flow.limits().backoff_cap);

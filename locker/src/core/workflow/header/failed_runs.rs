@@ -135,7 +135,7 @@ impl Failures {
         (last.saturating_sub(MOST).saturating_add(1)..=last).map(|number| number % MOST)
     }
 
-    /// Drop the records that an earlier event added.
+    /// Drops the records that an earlier event added.
     pub(super) fn settle(&mut self) {
         self.added.clear();
     }

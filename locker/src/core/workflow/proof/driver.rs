@@ -311,7 +311,7 @@ impl World {
         next.map_or(Ok(()), |next| self.put(next))
     }
 
-    /// Record that a step happened, or report it where the record does not accept it.
+    /// Records that a step happened, or reports it where the record does not accept it.
     fn report(&mut self, scene: Scene, record: &StepRecord) -> Result<(), String> {
         let act = HolderAct::End {
             end: End::Completed(result("paid")),

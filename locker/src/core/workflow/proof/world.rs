@@ -103,7 +103,7 @@ impl World {
         }
     }
 
-    /// Store a record, if it breaks no rule of records.
+    /// Stores a record, if it breaks no rule of records.
     pub(super) fn put(&mut self, record: StepRecord) -> Result<(), String> {
         let item = record.id.item.clone();
         if let Some(before) = self.records.get(&item) {

@@ -15,7 +15,7 @@ use crate::core::token::record::Intervention;
 use crate::core::token::write::{Finish, NextKey, Write};
 use crate::store::expression::{Change, Request};
 
-/// Do to an item what DynamoDB does with our update expressions, which only set and remove.
+/// Does to an item what DynamoDB does with our update expressions, which only set and remove.
 fn apply(write: Write, item: &mut Item) {
     let request = Request::of(&write);
     let Change::Update { expression, .. } = &request.change else { panic!("not an update: {request:?}") };
