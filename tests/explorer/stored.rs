@@ -18,6 +18,8 @@ pub(super) enum StoredState {
     InProgress,
     Failed,
     Done,
+    /// It was released, and its record remembers the key of the provider. It is free.
+    Released,
 }
 
 impl Stored {
@@ -26,6 +28,7 @@ impl Stored {
         let state = match text("status") {
             Some(status) if status.starts_with("inProgress") => StoredState::InProgress,
             Some(_) => StoredState::Failed,
+            None if text("resolution").as_deref() == Some("released") => StoredState::Released,
             None => StoredState::Done,
         };
         Self {

@@ -31,7 +31,7 @@ impl Rig {
         }
         self.must_be_reported(&key, state).await;
         match state {
-            None => self.must_be_free(&key, scenario).await,
+            None | Some(StoredState::Released) => self.must_be_free(&key, scenario).await,
             Some(StoredState::InProgress) => self.must_be_listed(&key).await,
             Some(state) => self.must_be_replayed(&key, state).await,
         }
@@ -43,7 +43,7 @@ impl Rig {
         let begun = self.lockers[VERIFIER].token(key).begin().await;
         let mut world = self.shared.world();
         if !matches!(begun, Ok(Begun::Acquired(_))) {
-            world.violated(Invariant::Visible, format!("an absent token cannot be begun: {begun:?}"));
+            world.violated(Invariant::Visible, format!("a free token cannot be begun: {begun:?}"));
         }
         let (effects, answers) = (world.effects.len(), world.answers.len());
         if effects > 0 && !scenario.take_over {

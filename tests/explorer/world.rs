@@ -224,7 +224,8 @@ impl World {
     }
 
     fn judge_write(&mut self, asked: &Asked, before: Option<&Stored>, after: Option<&Stored>) {
-        if let Some(after) = after.filter(|after| after.state != StoredState::Done && after.ttl.is_some()) {
+        let has_ended = |it: &&Stored| matches!(it.state, StoredState::Done | StoredState::Released);
+        if let Some(after) = after.filter(|after| !has_ended(after) && after.ttl.is_some()) {
             self.violated(Invariant::NothingExpires, format!("{:?} with a ttl", after.state));
         }
         let Some(before) = before else { return };
@@ -235,6 +236,7 @@ impl World {
         let mine = before.is_held_by(&asked.attempt);
         let overdue = before.due.parse::<DateTime<Utc>>().is_ok_and(|due| due + SKEW < self.now());
         let may = match asked.kind {
+            Kind::Begin if before.state == StoredState::Released => true,
             Kind::Begin => mine || (self.take_over && before.state == StoredState::InProgress && overdue),
             _ => mine,
         };
