@@ -8,9 +8,9 @@ use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::config::{BehaviorVersion, Config, Credentials, Region};
 use aws_sdk_dynamodb::types::{
     AttributeDefinition, BillingMode, GlobalSecondaryIndex, KeySchemaElement, KeyType, Projection,
-    ProjectionType, ScalarAttributeType,
+    ProjectionType, ScalarAttributeType, TimeToLiveSpecification,
 };
-use locker::{BeginBuilder, Error, FingerprintKey, Locker, Operator, Settings};
+use locker::{BeginBuilder, Error, FingerprintKey, Locker, Operator, Retention, Settings};
 use locker_tests::{Bench, DAY, client_for, held_by, unhurried};
 
 async fn refusal(token: BeginBuilder) -> String {
@@ -48,11 +48,11 @@ async fn keys_and_durations_are_refused_before_any_request() {
             "expect_within must be between 1s and 366 days, got 400 days",
         ),
         (
-            locker.token("a").retain_for(Duration::ZERO),
+            locker.token("a").retention(Retention::For(Duration::ZERO)),
             "retention must be between 60s and 3660 days, got 0ns; use forever to keep answers indefinitely",
         ),
         (
-            locker.token("a").retain_for(Duration::MAX),
+            locker.token("a").retention(Retention::For(Duration::MAX)),
             "retention must be between 60s and 3660 days, got 213503982334601 days; use forever to keep answers indefinitely",
         ),
         (locker.token("a").wait_for(Duration::ZERO), "wait_for must be between 1ms and 86400s, got 0ns"),
@@ -183,6 +183,13 @@ async fn a_table_that_is_not_right_says_what_to_change() {
     make(&bench, &named("id"), "id", None).await;
     let id = "the table's key is id; it must be the partition key lockToken alone: create a new table, because keys cannot be changed";
     assert_eq!(problems(&bench, &named("id")).await, [id, no_index, no_ttl]);
+
+    let other = "TTL is enabled for the attribute expiry; it must be ttl: disable it, wait an hour, and enable it for ttl";
+    let ttl =
+        TimeToLiveSpecification::builder().attribute_name("expiry").enabled(true).build().expect("built");
+    let update = bench.client.update_time_to_live().table_name(named("id")).time_to_live_specification(ttl);
+    update.send().await.expect("enabled");
+    assert_eq!(problems(&bench, &named("id")).await, [id, no_index, other]);
 
     // The errors that begin and list return for such tables.
     let locker = Locker::new(&bench.client, named("bare")).expect("a locker");

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use locker::Intervened;
+use locker::{Intervened, Retention};
 use locker_tests::{Bench, ada, held_by, record_of};
 use serde_json::json;
 
@@ -34,7 +34,8 @@ async fn an_answer_is_kept_a_day_longer_than_its_token() {
     let (locker, _) = bench.machine();
     for (key, forever) in [("for/days", false), ("for/ever", true)] {
         let token = locker.token(key);
-        let token = if forever { token.retain_forever() } else { token.retain_for(DAYS) };
+        let token =
+            if forever { token.retention(Retention::Forever) } else { token.retention(Retention::For(DAYS)) };
         held_by(token).await.complete(&large()).await.expect("completed");
         let token = ttl(&bench.item(key).await.expect("a token"));
         let answer = items(&bench, &format!("{key} result ")).await.remove(0);
@@ -49,7 +50,8 @@ async fn a_closed_failure_is_kept_as_long_as_its_token() {
     let (locker, _) = bench.machine();
     for (key, forever) in [("for/days", false), ("for/ever", true)] {
         let token = locker.token(key);
-        let token = if forever { token.retain_forever() } else { token.retain_for(DAYS) };
+        let token =
+            if forever { token.retention(Retention::Forever) } else { token.retention(Retention::For(DAYS)) };
         held_by(token).await.hold(&large()).await.expect("held");
         let failure = items(&bench, &format!("{key} result ")).await.remove(0);
         assert_eq!(ttl(&failure), None, "{key}: as long as it is held");
@@ -67,7 +69,7 @@ async fn an_answer_that_only_the_audit_refers_to_is_kept_as_long_as_the_audit() 
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     for verb in ["release", "release_completed"] {
-        let lock = held_by(locker.token(verb).retain_for(DAYS)).await;
+        let lock = held_by(locker.token(verb).retention(Retention::For(DAYS))).await;
         match verb {
             "release_completed" => lock.complete(&large()).await.expect("completed"),
             _ => lock.hold(&large()).await.expect("held"),

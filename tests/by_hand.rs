@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use locker::{Begun, Intervened, TokenState};
+use locker::{Begun, Intervened, Retention, TokenState};
 use locker_tests::{Bench, Fate, Recorded, ada, held_by, record_of};
 use serde_json::json;
 
@@ -150,12 +150,12 @@ async fn a_resolved_answer_keeps_the_retention_of_its_token() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     let day = Duration::from_secs(24 * 60 * 60);
-    let lock = held_by(locker.token("kept/forever").retain_forever()).await;
+    let lock = held_by(locker.token("kept/forever").retention(Retention::Forever)).await;
     let record = record_of(&locker, "kept/forever").await;
     assert_eq!(locker.resolve_running(&record, &json!(1), &ada()).await.expect("resolved"), Intervened::Done);
     assert_eq!(record_of(&locker, "kept/forever").await.expires(), None);
     drop(lock);
-    let lock = held_by(locker.token("kept/long").retain_for(day * 1000)).await;
+    let lock = held_by(locker.token("kept/long").retention(Retention::For(day * 1000))).await;
     let record = record_of(&locker, "kept/long").await;
     assert_eq!(locker.resolve_running(&record, &json!(1), &ada()).await.expect("resolved"), Intervened::Done);
     let expires = record_of(&locker, "kept/long").await.expires().expect("a ttl");

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use locker::{Begun, Clock as _, TokenState};
+use locker::{Begun, Clock as _, Retention, TokenState};
 use locker_tests::{Bench, DAY, held_by, record_of};
 
 async fn ttl(bench: &Bench, key: &str) -> Option<i64> {
@@ -17,7 +17,7 @@ async fn ttl(bench: &Bench, key: &str) -> Option<i64> {
 async fn only_a_token_with_an_answer_has_a_ttl() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
-    let token = |key: &str| locker.token(key).retain_for(DAY);
+    let token = |key: &str| locker.token(key).retention(Retention::For(DAY));
 
     let lock = held_by(token("vanish/completed")).await;
     assert_eq!(ttl(&bench, "vanish/completed").await, None, "in progress");
@@ -33,7 +33,11 @@ async fn only_a_token_with_an_answer_has_a_ttl() {
     assert_eq!(ttl(&bench, "vanish/rejected").await, Some(expected), "completed with an error");
     held_by(token("vanish/failed")).await.hold("odd").await.expect("held");
     assert_eq!(ttl(&bench, "vanish/failed").await, None, "failed");
-    held_by(locker.token("vanish/never").retain_forever()).await.complete("x").await.expect("completed");
+    held_by(locker.token("vanish/never").retention(Retention::Forever))
+        .await
+        .complete("x")
+        .await
+        .expect("completed");
     assert_eq!(ttl(&bench, "vanish/never").await, None, "kept for ever");
 }
 
@@ -41,7 +45,7 @@ async fn only_a_token_with_an_answer_has_a_ttl() {
 async fn an_expired_answer_counts_as_absent_to_the_second() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
-    let token = || locker.token("vanish/expired").retain_for(DAY);
+    let token = || locker.token("vanish/expired").retention(Retention::For(DAY));
     for completion in [Some("done"), None] {
         let lock = held_by(token()).await;
         match completion {

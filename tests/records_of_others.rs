@@ -231,9 +231,9 @@ async fn damage_is_reported_and_never_read_as_an_answer() {
         (is("resultCodec", json!({"S": "zip"})), format!("its resultCodec is not json or json+gzip; {look}")),
         (
             is("resultCodec", json!({"S": "json+gzip"})),
-            format!("its result is not what resultCodec says; {look}"),
+            format!("its result is not encoded as resultCodec; {look}"),
         ),
-        (is("result", json!({"M": {}})), format!("its result is not what resultCodec says; {look}")),
+        (is("result", json!({"M": {}})), format!("its result is not encoded as resultCodec; {look}")),
         (is("ttl", json!({"S": "soon"})), format!("its ttl is not a whole number in range; {look}")),
         (is("ttl", json!({"N": "99999999999.5"})), format!("its ttl is not a whole number in range; {look}")),
         (is("version", json!({"S": "1"})), format!("its version is not a whole number in range; {look}")),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use locker::{Begun, Class, Clock as _, Failure, Intervened, RunError, TokenState};
+use locker::{Begun, Class, Clock as _, Failure, Intervened, Retention, RunError, TokenState};
 use locker_tests::{Bench, HOUR, MINUTE, ada, held_by, record_of};
 
 /// A provider that recognises a key for a day from its first use.
@@ -79,7 +79,7 @@ async fn a_refusal_after_an_operators_release_does_not_change_the_key() {
 async fn a_release_gives_the_provider_the_same_key_however_late_the_next_caller_comes() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
-    let begin = || locker.token("t").expect_within(MINUTE).retain_for(HOUR);
+    let begin = || locker.token("t").expect_within(MINUTE).retention(Retention::For(HOUR));
     held_by(begin()).await.fail("declined").await.expect("stored");
     let record = record_of(&locker, "t").await;
     assert_eq!(locker.release_completed(&record, &ada()).await.expect("an answer"), Intervened::Done);

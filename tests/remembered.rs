@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
-use locker::{Begun, Class, Failure, Intervened, Operator, TokenState};
+use locker::{Begun, Class, Failure, Intervened, Operator, Retention, TokenState};
 use locker_tests::{Bench, Fate, MINUTE, ada, held_by, record_of};
 use serde_json::{Value, json};
 
@@ -324,7 +324,7 @@ async fn owners_release_cannot_be_taken_back_by_an_operator() {
     held_by(locker.token("t")).await.fail("declined").await.expect("stored");
     let record = record_of(&locker, "t").await;
     assert_eq!(locker.release_completed(&record, &ada()).await.expect("an answer"), Intervened::Done);
-    let lock = held_by(locker.token("t").retain_for(Duration::from_secs(3600))).await;
+    let lock = held_by(locker.token("t").retention(Retention::For(Duration::from_secs(3600)))).await;
     wire.next([Fate::ReplyLost]);
     lock.release().await.expect("released");
     let record = record_of(&locker, "t").await;

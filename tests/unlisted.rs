@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use locker::{BeginBuilder, Begun, Clock as _, Failure, Lock, Locker, TokenState};
+use locker::{BeginBuilder, Begun, Clock as _, Failure, Lock, Locker, Retention, TokenState};
 use locker_tests::{Bench, Fate, MINUTE, held_by, record_of};
 
 /// Past the due time of a minute and the allowance for clock skew.
@@ -99,7 +99,7 @@ async fn it_expires_a_week_after_it_is_due() {
     let bench = Bench::new().await;
     let (locker, _) = bench.machine();
     let key = "outer/ttl";
-    let lock = held_by(unlisted(&locker, key).retain_forever()).await;
+    let lock = held_by(unlisted(&locker, key).retention(Retention::Forever)).await;
     let week = chrono::TimeDelta::days(7);
     let kept = async || {
         let record = record_of(&locker, key).await;

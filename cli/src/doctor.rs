@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::config::{ConfigBag, Intercept, RuntimeComponents};
 use aws_sdk_dynamodb::error::{BoxError, SdkError};
 use aws_sdk_dynamodb::operation::delete_item::DeleteItemError;
 use aws_sdk_dynamodb::types::{AttributeValue, ReturnValuesOnConditionCheckFailure};
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, TimeDelta, Utc};
 use locker::operator::{Check, Console, TableHealth};
 use locker::{Begun, EndError, Error, Record};
 use serde_json::json;
@@ -160,10 +160,7 @@ async fn clock(connection: &Connection) -> Vec<String> {
     match date.get() {
         None => vec!["the clock could not be checked: the reply of DynamoDB has no date".to_owned()],
         Some(theirs) => {
-            // The header has whole seconds, and the reply takes a while to arrive.
-            let early = before - theirs - chrono::TimeDelta::seconds(1);
-            let late = theirs - after;
-            let apart = early.max(late).to_std().unwrap_or_default();
+            let apart = apart(theirs, before, after);
             let allowed = locker::Settings::default().max_clock_skew;
             let apart_text = output::rough(apart);
             (apart > allowed)
@@ -172,6 +169,15 @@ async fn clock(connection: &Connection) -> Vec<String> {
                 .collect()
         }
     }
+}
+
+/// Returns the least difference between the clocks. `before` and `after`: the times of this machine
+/// around the request.
+fn apart(theirs: DateTime<Utc>, before: DateTime<Utc>, after: DateTime<Utc>) -> Duration {
+    // The header has whole seconds, and the reply takes a while to arrive.
+    let ahead = before - theirs - TimeDelta::seconds(1);
+    let behind = theirs - after;
+    ahead.max(behind).to_std().unwrap_or_default()
 }
 
 /// Keeps the `Date` header of a reply.
@@ -199,5 +205,18 @@ impl Intercept for Date {
         let date = context.response().headers().get("date").map(str::to_owned);
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = date;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clock_that_is_ahead_or_behind_is_off() {
+        let at = |seconds: i64| DateTime::from_timestamp(1_000_000 + seconds, 0).unwrap();
+        for (theirs, off) in [(0, 0), (1, 0), (2, 0), (-1, 0), (-3600, 3599), (3602, 3600)] {
+            assert_eq!(apart(at(theirs), at(0), at(2)).as_secs(), off, "{theirs}");
+        }
     }
 }

@@ -189,6 +189,20 @@ mod tests {
     }
 
     #[test]
+    fn each_limit_is_read_in_its_unit() {
+        let get = |name: &str| match name {
+            "LOCKER_ATTEMPTS" => Some("7".into()),
+            "LOCKER_RETRY_HOURS" => Some("72".into()),
+            "LOCKER_RESTORED" => Some("2026-11-27T08:30:00Z".into()),
+            _ => None,
+        };
+        let read = Environment::of(get).unwrap();
+        let hours = read.limits.retry_for.as_secs() / 3600;
+        assert_eq!((read.limits.attempts, hours), (7, 72));
+        assert_eq!(read.settings.restored.map(|time| time.timestamp()), Some(1_795_768_200));
+    }
+
+    #[test]
     fn variables_that_are_not_set_or_empty_have_their_defaults() {
         for get in [|_: &str| None, |_: &str| Some(OsString::new())] {
             let read = Environment::of(get).unwrap();

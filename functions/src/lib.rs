@@ -23,6 +23,9 @@ pub mod telemetry;
 pub mod worker;
 pub mod workflows;
 
+/// Time reserved at the end of an invocation, for its response.
+const RESERVE: std::time::Duration = std::time::Duration::from_secs(1);
+
 #[cfg(feature = "sandbox")]
 pub mod sandbox;
 

@@ -113,6 +113,8 @@ pub fn http_client() -> SharedHttpClient {
 
 #[cfg(test)]
 mod tests {
+    use aws_sdk_dynamodb::config::ProvideCredentials as _;
+
     use super::*;
 
     #[test]
@@ -122,6 +124,15 @@ mod tests {
             error.to_string(),
             "AWS_REGION is not set; AWS Lambda sets it; outside Lambda, build the client with aws-config"
         );
+    }
+
+    #[tokio::test]
+    async fn client_signs_with_all_three_credentials_of_the_environment() {
+        let config = config_from(|name| Some(format!("{name}-1"))).unwrap();
+        let found = config.credentials_provider().unwrap().provide_credentials().await.unwrap();
+        let found = [Some(found.access_key_id()), Some(found.secret_access_key()), found.session_token()];
+        let expected = ["AWS_ACCESS_KEY_ID-1", "AWS_SECRET_ACCESS_KEY-1", "AWS_SESSION_TOKEN-1"];
+        assert_eq!(found, expected.map(Some));
     }
 
     #[test]

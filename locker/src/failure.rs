@@ -36,7 +36,7 @@ use crate::core::class::Class;
 /// ```
 #[diagnostic::on_unimplemented(
     message = "the error `{Self}` has no class",
-    note = "wrap it, such as `Failure::transient(error)`, `Failure::permanent(error)` or `Failure::in_doubt(error)`, or implement `Classify`"
+    note = "wrap it, such as `Failure::transient(error)`, `Failure::permanent(error)`, `Failure::needs_operator(error)` or `Failure::in_doubt(error)`, or implement `Classify`"
 )]
 pub trait Classify: Serialize + DeserializeOwned {
     /// Returns the class of this failure. If the work may have happened, return
@@ -194,6 +194,13 @@ pub trait OfClass<T> {
     /// A [`Failure`] of the class permanent, with the text of the error.
     fn permanent(self) -> Result<T, Failure>;
 
+    /// Makes the error a failure that an operator has to look at; every later caller receives it.
+    ///
+    /// # Errors
+    ///
+    /// A [`Failure`] of the class `NeedsOperator`, with the text of the error.
+    fn needs_operator(self) -> Result<T, Failure>;
+
     /// Makes the error a failure in doubt: the work may have happened, such as after a lost reply.
     ///
     /// # Errors
@@ -209,6 +216,10 @@ impl<T, E: fmt::Display> OfClass<T> for Result<T, E> {
 
     fn permanent(self) -> Result<T, Failure> {
         self.map_err(|error| Failure::permanent(error.to_string()))
+    }
+
+    fn needs_operator(self) -> Result<T, Failure> {
+        self.map_err(|error| Failure::needs_operator(error.to_string()))
     }
 
     fn in_doubt(self) -> Result<T, Failure> {

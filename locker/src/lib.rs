@@ -290,4 +290,4 @@ struct Restoring;
 /// Compiles the examples of the package's README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
-pub struct PackageReadme;
+struct PackageReadme;

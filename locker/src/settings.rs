@@ -190,13 +190,6 @@ pub(crate) fn check_table(table: &str) -> Result<(), InvalidSetting> {
     if named || arn { Ok(()) } else { Err(InvalidSetting::Table) }
 }
 
-pub(crate) fn check_text(name: &'static str, text: &str, what: &'static str) -> Result<(), InvalidSetting> {
-    match text.trim().len() {
-        1..=1000 => Ok(()),
-        _ => Err(InvalidSetting::Text { name, what }),
-    }
-}
-
 #[cfg(feature = "workflow")]
 pub(crate) fn check_duration(
     name: &'static str,
@@ -262,6 +255,10 @@ mod tests {
         assert_eq!(
             refused(|settings| settings.retention = Retention::For(SECOND)),
             "retention must be between 60s and 3660 days, got 1s; use forever to keep answers indefinitely"
+        );
+        assert!(
+            refused(|settings| settings.audit_retention = Retention::For(SECOND))
+                .starts_with("retention must be between 60s and 3660 days, got 1s")
         );
         assert_eq!(
             refused(|settings| settings.backoff_cap = Duration::from_millis(24)),

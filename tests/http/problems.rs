@@ -3,14 +3,17 @@
 use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
+use axum::Router;
 use axum::body::Body;
+use axum::routing::post;
 use http::header;
-use locker::{FingerprintKey, Intervened, Locker, Operator};
+use locker::http::RequestedAt;
+use locker::{Clock as _, FingerprintKey, Intervened, Locker, Operator};
 use locker_tests::{Bench, Fate, client_for, held_by, record_of};
 use serde_json::json;
 use tower::ServiceExt as _;
 
-use super::{Api, Got, layer, posted, problem};
+use super::{Api, Got, layer, posted, problem, send};
 
 const TOKEN: &str = "@alice/POST/orders/k1";
 
@@ -153,4 +156,26 @@ async fn stored_response_is_replayed_and_other_answers_are_problems() {
         assert!(got.text().contains("Do not send the request under a new"), "{}", got.text());
     }
     assert_eq!(api.runs(), 0);
+}
+
+/// A retry of an hour that the table has lost may be a second charge.
+#[tokio::test]
+async fn request_from_before_a_restore_is_held_and_a_later_one_is_served() {
+    let bench = Bench::new().await;
+    let end = bench.clock.now();
+    let minute = Duration::from_secs(60);
+    bench.clock.advance(minute);
+    let (locker, _) = bench.machine_with(|settings| settings.restored = Some(end));
+    let app = Router::new().route("/{order}", post(async || "tea")).layer(layer(locker, |_| {}));
+    for (path, first, status) in
+        [("/1", Some(end - minute), 409), ("/2", Some(end + minute / 2), 200), ("/3", None, 409)]
+    {
+        let mut request = posted(path);
+        if let Some(first) = first {
+            request = request.extension(RequestedAt(first));
+        }
+        let got = send(&app, request, "").await;
+        assert_eq!(got.status, status, "{path}: {}", got.text());
+        assert!(status == 200 || got.problem().1 == "restored", "{path}: {}", got.text());
+    }
 }

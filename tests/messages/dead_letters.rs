@@ -2,11 +2,12 @@
 //! and as far as the time allows.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use aws_sdk_dynamodb::types::AttributeValue;
 use chrono::TimeDelta;
-use lock_token_testing::{CallFate, Fate};
+use lock_token_testing::{CallFate, Fate, TestClock};
 use locker::dead_letters::{DeadLetters, Decision};
 use locker::message::{MessageState, NewMessage};
 use locker::workflow::{Message, Workflows};
@@ -246,6 +247,26 @@ async fn code_that_wakes_late_decides_about_nothing_that_is_not_its_own_any_more
     let done = done.unwrap();
     assert_eq!((post.topics().len(), *compensated.lock().unwrap()), (1, 0), "it was sent: {done:?}");
     assert_eq!((done.taken_elsewhere, done.discarded), (1, 0), "{done:?}");
+}
+
+/// The clocks of two machines differ by less than `max_clock_skew`.
+#[tokio::test(start_paused = true)]
+async fn operator_with_a_fast_clock_does_not_redrive_what_code_decides_about() {
+    let (post, workflows, _) = dead(1).await;
+    let decide = async |message: &Message| {
+        post.desk.bench.clock.advance(Duration::from_secs(15 * 60 - 3));
+        let ahead = TestClock::at(post.desk.bench.clock.now() + TimeDelta::seconds(4));
+        let (_, wire) = post.desk.machine();
+        let client = post.desk.bench.engine.client_over(&wire);
+        let other =
+            Workflows::builder(&client, &post.desk.table).with_clock(Arc::new(ahead)).build().unwrap();
+        let held = other.message(&message.work()).await.unwrap().unwrap();
+        let ada = Operator::new("ada", "the warehouse is back").unwrap();
+        assert_eq!(other.redrive(&held, &ada).await.unwrap(), Intervened::NotPossible);
+        Decision::Discard
+    };
+    let done = letters(&workflows).run(decide).await.unwrap();
+    assert_eq!((done.discarded, post.topics().len()), (1, 0), "{done:?}");
 }
 
 #[tokio::test(start_paused = true)]

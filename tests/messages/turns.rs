@@ -33,7 +33,8 @@ async fn one_behind_a_dead_one_is_handled_in_its_turn_as_was_said() {
         message.choices(post.desk.now()).into_iter().find(|(offered, _)| *offered == verb).unwrap().1
     };
     let second = dead(&workflows, "a/2").await;
-    let said = "packer handles it again once those of its group before it are dealt with, and those behind it wait for it";
+    let said =
+        "packer handles it again after the earlier messages of its group, and later messages wait for it";
     assert_eq!(offered(&second, Verb::Redrive), said);
     assert_eq!(workflows.redrive(&second, &ada()).await.unwrap(), Intervened::Done);
     assert_eq!(run().await, 0);
@@ -41,7 +42,7 @@ async fn one_behind_a_dead_one_is_handled_in_its_turn_as_was_said() {
     let first = dead(&workflows, "a/1").await;
     for verb in [Verb::Archive, Verb::Discard] {
         let said = offered(&first, verb);
-        assert!(said.ends_with("; it holds nothing up"), "{said}");
+        assert!(said.ends_with("; it blocks no message"), "{said}");
     }
     assert_eq!(workflows.archive(&first, &ada()).await.unwrap(), Intervened::Done);
     assert_eq!((run().await, warehouse.packed()), (1, vec!["a/2".to_owned()]));

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use locker::{
-    BeginBuilder, Begun, Clock as _, EndError, Error, Intervened, Lock, Locker, Operator, TokenState,
+    BeginBuilder, Begun, Clock as _, EndError, Error, Intervened, Lock, Locker, Operator, Retention,
+    TokenState,
 };
 use locker_tests::{Bench, held_by, record_of};
 
@@ -155,7 +156,7 @@ impl<'a> Subject<'a> {
     }
 
     fn token(&self) -> BeginBuilder {
-        self.locker.token(&self.key).expect_within(EXPECTED).retain_for(KEPT)
+        self.locker.token(&self.key).expect_within(EXPECTED).retention(Retention::For(KEPT))
     }
 
     /// What comes of an action, where it is possible at all.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use aws_sdk_dynamodb::types::{AttributeValue, Update};
 use futures_util::future::join_all;
 use locker::workflow::{Flow, Outcome, Stop, Workflow};
-use locker::{Begun, Failure};
+use locker::{Begun, Failure, Retention};
 use tokio::time::Instant;
 
 use crate::account::{self, Account};
@@ -154,8 +154,11 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub(crate) async fn complete_for_a_minute(account: &Account) -> Expiring {
     let locker = account.locker();
     for key in [DELETED, AGAIN] {
-        let ran =
-            locker.token(key).retain_for(MINUTE).run(async |_| Ok::<_, Failure>("first".to_owned())).await;
+        let ran = locker
+            .token(key)
+            .retention(Retention::For(MINUTE))
+            .run(async |_| Ok::<_, Failure>("first".to_owned()))
+            .await;
         assert!(ran.is_ok(), "{ran:?}");
     }
     Expiring(Instant::now())

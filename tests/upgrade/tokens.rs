@@ -11,7 +11,9 @@ use http::request::Parts;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use locker::http::{IdempotencyLayer, Operation};
-use locker::{BeginBuilder, Begun, FingerprintKey, Form, Locker, Record, Resolution, TokenState, Work};
+use locker::{
+    BeginBuilder, Begun, FingerprintKey, Form, Locker, Record, Resolution, Retention, TokenState, Work,
+};
 use locker_tests::{DAY, HOUR, MINUTE, ada, held_by, record_of};
 use serde_json::json;
 use tower::ServiceExt as _;
@@ -67,8 +69,8 @@ pub(crate) async fn fill(stage: &Stage) {
     begun(locker.token("done/small")).await.complete("small").await.unwrap();
     begun(locker.token("done/compressed")).await.complete(&"a".repeat(3_000)).await.unwrap();
     begun(locker.token("done/large")).await.complete(&noise(LARGE)).await.unwrap();
-    begun(locker.token("done/forever").retain_forever()).await.complete(&7).await.unwrap();
-    begun(locker.token("done/day").retain_for(DAY)).await.complete(&8).await.unwrap();
+    begun(locker.token("done/forever").retention(Retention::Forever)).await.complete(&7).await.unwrap();
+    begun(locker.token("done/day").retention(Retention::For(DAY))).await.complete(&8).await.unwrap();
     begun(locker.token("done/form").form(Form::of::<u32>())).await.complete(&9).await.unwrap();
     begun(locker.token("done/fingerprint").fingerprint(&7)).await.complete(&10).await.unwrap();
     let keyed = stage.locker_with(|locker| locker.with_fingerprint_keys([secret()]));

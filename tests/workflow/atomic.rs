@@ -165,9 +165,9 @@ async fn limits_are_checked_before_anything_is_sent() {
     for (what, text) in [
         (
             "many",
-            "step a cannot run: a transaction takes 100 actions, this step has 101 with its own; split it",
+            "step a cannot run: a transaction takes 100 actions, and this one has 101 with its own; split it",
         ),
-        ("large", "step a cannot run: a transaction takes 4194304 bytes, this step has about 42"),
+        ("large", "step a cannot run: a transaction takes 4194304 bytes, and this one has about 42"),
         ("twice", "step a cannot run: two actions are on one item of the table "),
         ("empty", "step a cannot run: an action is neither a put, update, delete nor a condition check"),
     ] {

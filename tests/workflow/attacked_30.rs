@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use lock_token_testing::Fate;
+use lock_token_testing::{Fate, Wire};
 use locker::workflow::{
     Compensated, Compensation, Completer, Event, EventState, Flow, Outcome, Reaper, Reported, Signalled,
-    State, Stop, Workflow,
+    State, Stop, Workflow, Workflows,
 };
-use locker::{Failure, Intervened, Retention};
+use locker::{Error, Failure, Intervened, Retention};
 use locker_tests::{DAY, ada};
 
 use crate::bench::{Books, Desk, LATER};
@@ -302,11 +302,11 @@ async fn at_most_45_unread_events_move_to_the_next_version() {
     }
 }
 
-#[tokio::test]
-async fn workflow_with_many_unread_events_can_be_closed() {
+/// A workflow in quarantine with 110 events that its code has not read.
+async fn with_many_events() -> (Desk, Workflows, Wire) {
     let desk = Desk::new().await;
     let code = Script::new(|_, _| async move { Err(Stop::from(std::io::Error::other("no"))) });
-    let (workflows, _) = desk.machine();
+    let (workflows, wire) = desk.machine();
     drop(workflows.start(&code, "r/1", &input()).enqueue().await.unwrap());
     for part in 0..110 {
         let signalled = workflows.signal("r/1", PAID.part(part), &part).await.unwrap();
@@ -314,11 +314,34 @@ async fn workflow_with_many_unread_events_can_be_closed() {
     }
     desk.settle(&code).await;
     assert_eq!(desk.quarantine().await, ["r/1"]);
+    (desk, workflows, wire)
+}
+
+/// The late events of a workflow.
+async fn late(desk: &Desk) -> usize {
+    let view = desk.view("r/1").await;
+    view.events().iter().filter(|event| event.state() == EventState::Late).count()
+}
+
+#[tokio::test]
+async fn workflow_with_many_unread_events_can_be_closed() {
+    let (desk, workflows, _) = with_many_events().await;
     let closed = workflows.close(&desk.view("r/1").await, &ada()).await;
     assert!(matches!(closed, Ok(Intervened::Done)), "{closed:?}");
-    let items = desk.items().await;
-    let events = items.iter().filter(|item| item["item"].as_s().unwrap().starts_with("event/"));
-    assert_eq!(events.filter(|event| event["state"].as_s().unwrap() == "late").count(), 110);
+    assert_eq!(late(&desk).await, 110);
+}
+
+#[tokio::test]
+async fn close_that_fails_halfway_lists_each_event() {
+    let (desk, workflows, wire) = with_many_events().await;
+    wire.next([Fate::Ok, Fate::Denied]);
+    let closed = workflows.close(&desk.view("r/1").await, &ada()).await;
+    assert!(matches!(closed, Err(Error::Unknown { .. })), "{closed:?}");
+    assert_eq!(late(&desk).await, 20, "they are late before the end");
+    assert_eq!(desk.quarantine().await, ["r/1"]);
+    let closed = workflows.close(&desk.view("r/1").await, &ada()).await;
+    assert!(matches!(closed, Ok(Intervened::Done)), "{closed:?}");
+    assert_eq!(late(&desk).await, 110);
 }
 
 /// It waited in the version that ended, and declared what to do if the event is not read.
@@ -620,6 +643,5 @@ async fn workflow_with_many_steps_in_doubt_can_be_closed() {
     }
     let closed = workflows.close(&desk.view("r/1").await, &ada()).await;
     assert!(matches!(closed, Ok(Intervened::Done)), "{closed:?}");
-    let view = desk.view("r/1").await;
-    assert_eq!(view.events().iter().filter(|event| event.state() == EventState::Late).count(), 20);
+    assert_eq!(late(&desk).await, 20);
 }

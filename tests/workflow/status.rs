@@ -194,6 +194,9 @@ async fn it_is_told_when_the_machinery_ran_last_and_when_it_has_fallen_silent() 
             .iter()
             .map(|run| (run.machine, run.at.map(|at| (desk.now() - at).num_minutes()), run.is_silent))
             .collect();
+        let (workflows, _) = desk.machine();
+        let health = Console::new().tokens(&locker).workflows(&workflows).health().await.unwrap();
+        assert_eq!(health.is_well(), runs.iter().all(|(.., is_silent)| !is_silent), "{health:?}");
         (runs, status.is_well())
     };
     use Machine::{Completer as C, Reaper as R, Relay, Scanner as S};

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use chrono::TimeDelta;
 use clap::Args;
+use locker::Operator;
 use locker::operator::{Acted, ApplyOptions, ApplyReport, Console, Done, Plan};
 use serde_json::json;
 
@@ -19,8 +20,6 @@ use crate::output;
 
 /// The age from which a plan is applied with a warning.
 const OLD: TimeDelta = TimeDelta::hours(1);
-/// The largest number of bytes of a reason: see [`Operator::new`](locker::Operator::new).
-const MOST_OF_A_REASON: usize = 1000;
 /// The largest number of unchanged records that standard error names.
 const NAMED: usize = 100;
 /// The largest number of distinct errors that are printed below a bar.
@@ -55,7 +54,7 @@ impl Apply {
 pub(crate) fn applied_by(mut plan: Plan, by: String) -> Plan {
     if plan.by != by {
         // The library adds the mark of the plan to the reason.
-        let room = MOST_OF_A_REASON.saturating_sub(format!(" (plan {})", plan.id).len());
+        let room = Operator::MAX_BYTES.saturating_sub(format!(" (plan {})", plan.id).len());
         let maker = format!("; planned by {}", plan.by);
         let reason = cut(&plan.reason, room.saturating_sub(maker.len()));
         plan.reason = cut(&format!("{reason}{maker}"), room);
@@ -236,7 +235,7 @@ pub(crate) fn said(report: &ApplyReport) -> String {
     let mut parts = vec![format!("{} done", report.done)];
     let counts = [
         (report.done_before, "of them before"),
-        (report.gone, "of them sent or handled by now"),
+        (report.gone, "of them sent, handled or expired by now"),
         (report.dead_again, "of them dead again, or archived or discarded since"),
         (report.waiting, "of them not known to be sent or handled yet"),
         (report.changed, "changed meanwhile and left as they are"),

@@ -29,6 +29,19 @@ use crate::{act, output};
 /// The mode of a plan for a second reader. The umask of the user may restrict it.
 const SHARED: u32 = 0o644;
 
+/// The default options of a plan.
+pub(crate) struct Defaults {
+    /// Records per second.
+    pub(crate) rate: u32,
+    pub(crate) canary: usize,
+    pub(crate) breaker: usize,
+}
+
+pub(crate) const OF_MESSAGES: Defaults = Defaults { rate: 10, canary: 1, breaker: 10 };
+pub(crate) const OF_OTHERS: Defaults = Defaults { rate: 100, canary: 0, breaker: 0 };
+/// The default number of records of a plan.
+pub(crate) const LIMIT: usize = 10_000;
+
 /// An act on all records that match, with every argument that has an effect.
 pub(crate) struct Request {
     pub(crate) filter: Filter,

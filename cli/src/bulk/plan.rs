@@ -47,11 +47,11 @@ pub(crate) struct Plan {
     out: Option<PathBuf>,
 
     /// Change at most N records per second.
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = super::OF_OTHERS.rate, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rate: u32,
 
     /// Plan at most N records.
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    #[arg(long, value_name = "N", default_value_t = super::LIMIT)]
     limit: usize,
 }
 

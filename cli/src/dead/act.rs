@@ -7,7 +7,7 @@ use clap::Args;
 use locker::operator::{Act, ApplyOptions, Console};
 
 use super::which::Which;
-use crate::bulk::Request;
+use crate::bulk::{self, Request};
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::options::{self, Output, duration};
@@ -32,11 +32,11 @@ pub(crate) struct Change {
     seen: Option<String>,
 
     /// Change at most N messages per second.
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = bulk::OF_MESSAGES.rate, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     rate: u32,
 
     /// Change at most N messages, oldest first.
-    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    #[arg(long, value_name = "N", default_value_t = bulk::LIMIT)]
     limit: usize,
 }
 
@@ -46,12 +46,12 @@ pub(crate) struct Redrive {
     change: Change,
 
     /// Redrive N messages first; continue only if all succeed. 0 turns this off.
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = bulk::OF_MESSAGES.canary)]
     canary: usize,
 
     /// Stop after N messages are dead again for the same cause, or if they cannot be read. 0 turns
     /// this off.
-    #[arg(long, value_name = "N", default_value_t = 10)]
+    #[arg(long, value_name = "N", default_value_t = bulk::OF_MESSAGES.breaker)]
     breaker: usize,
 
     /// Wait up to this long for the canary.

@@ -184,7 +184,7 @@ impl Import {
                     Some(said) => (Class::InDoubt, said.clone()),
                     None => (
                         class,
-                        cause.ok_or("it has no cause: say one with --cause".to_owned()).map_err(wrong)?,
+                        cause.ok_or("it has no cause: set one with --cause".to_owned()).map_err(wrong)?,
                     ),
                 };
                 messages.push((created, (delivery, class, cause)));
@@ -221,7 +221,7 @@ impl Keeper {
         let is_again = first.is_some_and(|first| *first == delivery.id);
         let is_behind = first.is_some() && !is_again;
         let why = if is_behind {
-            "one before it of its group is left where it is, so this one is, too".to_owned()
+            "an earlier message of its group stays in its place, so this one stays too".to_owned()
         } else {
             match self.consumer.dead_letter(delivery, class, cause).await {
                 Ok(Received::Duplicate) => {

@@ -52,6 +52,7 @@ pub(super) fn to_json(message: &Message, content: bool) -> Value {
         "redrives": message.redrives(),
         "created": output::time(message.created()),
         "due": output::time(message.due()),
+        "expires": message.expires().map(output::time),
         "heldUntil": message.held_until().map(output::time),
         "revision": message.revision(),
         "operator": message.intervention().map(operator),
@@ -85,6 +86,7 @@ pub(crate) fn facts(message: &Message) -> Vec<(&'static str, String)> {
         Some(consumer) => rows.insert(2, ("received by", consumer.to_owned())),
         None => rows.insert(2, ("committed in", message.work().key().to_owned())),
     }
+    rows.extend(message.expires().map(|at| ("expires", when(at))));
     rows.extend(message.class().map(|class| ("class", class.as_str().to_owned())));
     rows.extend(message.cause().map(|cause| ("cause", cause.to_owned())));
     rows.extend(message.delivery().map(|said| ("its broker said", said.to_owned())));
@@ -92,7 +94,7 @@ pub(crate) fn facts(message: &Message) -> Vec<(&'static str, String)> {
         let what = if until > now {
             "code decides about it"
         } else {
-            "code did not come back: it may have compensated"
+            "code did not return: it may have compensated"
         };
         rows.push(("held until", format!("{}; {what}", when(until))));
     }

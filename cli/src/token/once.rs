@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use clap::Args;
-use locker::{Attempt, BeginBuilder, Form, Origin, Retention, RunError};
+use locker::{Attempt, BeginBuilder, Form, Origin, RunError};
 
 use answer::Answer;
 use command::{Kept as KeptOutput, Passed, Prepared};
@@ -187,11 +187,8 @@ impl Once {
             .owner(process::owner(self.owner.as_deref(), pid))
             .expect_within(self.expect)
             .form(Form::ONCE)
-            .keep_extended();
-        token = match self.retain.0 {
-            Retention::For(kept) => token.retain_for(kept),
-            Retention::Forever => token.retain_forever(),
-        };
+            .keep_extended()
+            .retention(self.retain.0);
         token = match &self.fingerprint {
             Some(text) => token.fingerprint_bytes(text),
             None if self.no_fingerprint => token,

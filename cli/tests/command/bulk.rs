@@ -1,5 +1,6 @@
 //! Acting on all that matches: the plan changes nothing, and running it twice does nothing twice.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use locker::workflow::Workflows;
@@ -68,6 +69,8 @@ fn a_plan_is_shown_kept_run_and_gone_on_with() {
     );
     let results = std::fs::read_to_string(format!("{file}.results")).expect("results");
     assert_eq!(results.lines().count(), 12, "a line for each, once");
+    let mode = std::fs::metadata(format!("{file}.results")).expect("results").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "they have keys and errors");
     let acts = place.run(&["audit", "--output", "json"]).json()["acts"].clone();
     assert_eq!(acts.as_array().expect("acts").len(), 12);
     let by_plan = |act: &&serde_json::Value| {
@@ -75,6 +78,40 @@ fn a_plan_is_shown_kept_run_and_gone_on_with() {
         act["resolvedBy"] == "ben" && reason.starts_with("relay repaired; planned by ada (plan ")
     };
     assert_eq!(acts.as_array().expect("acts").iter().filter(by_plan).count(), 11, "{acts}");
+}
+
+#[test]
+fn plans_of_the_last_month_are_kept_and_no_older_ones() {
+    let place = place();
+    hold(&place, 1);
+    let plan = ["plan", "release", "--need", "held", "--reason", "repaired"];
+    assert_eq!(place.run(&plan).code, 6);
+    let plans = place.path("home/.local/state/locker/plans");
+    let day = std::time::Duration::from_secs(24 * 60 * 60);
+    for (name, days) in [("01234567.json", 29), ("76543210.json", 31), ("76543210.json.results", 31)] {
+        let file = std::fs::File::create(plans.join(name)).expect("a file");
+        file.set_modified(std::time::SystemTime::now() - day * days).expect("a time");
+    }
+    assert_eq!(place.run(&plan).code, 6);
+    let there = |name: &str| plans.join(name).exists();
+    assert_eq!(
+        [there("01234567.json"), there("76543210.json"), there("76543210.json.results")],
+        [true, false, false]
+    );
+}
+
+#[test]
+fn results_of_a_plan_do_not_follow_a_link() {
+    let place = place();
+    hold(&place, 1);
+    let (file, other) = (place.path("plan.json").display().to_string(), place.path("other"));
+    let plan = ["plan", "release", "--need", "held", "--reason", "repaired", "--out", &file];
+    assert_eq!(place.run(&plan).code, 6);
+    std::fs::write(&other, "").expect("a file");
+    std::os::unix::fs::symlink(&other, format!("{file}.results")).expect("a link");
+    let refused = place.run(&["apply", &file]);
+    assert_eq!(refused.code, 78, "{}", refused.said);
+    assert_eq!(std::fs::read_to_string(&other).expect("text"), "");
 }
 
 /// The reason in the audit has at most 1,000 bytes, with the name of the maker and the plan.
@@ -187,8 +224,6 @@ fn tenant_text_and_key_find_their_records() {
 
 #[test]
 fn plan_that_another_user_could_write_is_refused() {
-    use std::os::unix::fs::PermissionsExt as _;
-
     let place = place();
     hold(&place, 1);
     let plan = ["plan", "release", "--need", "held", "--reason", "repaired"];

@@ -97,6 +97,27 @@ fn another_host_is_refused_before_routing() {
 }
 
 #[test]
+fn console_listens_on_loopback_only() {
+    let place = place();
+    let web = start(&place, &[]);
+    let port = format!(":{:04X}", web.port);
+    for (file, loopback) in
+        [("/proc/net/tcp", "0100007F"), ("/proc/net/tcp6", "00000000000000000000000001000000")]
+    {
+        // Other systems than Linux do not have the file.
+        let all = std::fs::read_to_string(file).unwrap_or_default();
+        for line in all.lines() {
+            let mut fields = line.split_whitespace().skip(1);
+            let (Some(local), Some(state)) = (fields.next(), fields.nth(1)) else { continue };
+            assert!(
+                state != "0A" || !local.ends_with(&port) || local == format!("{loopback}{port}"),
+                "{local}"
+            );
+        }
+    }
+}
+
+#[test]
 fn request_that_may_change_something_needs_the_origin_and_the_token_of_a_page() {
     let place = place();
     let web = open(&place, &[]);

@@ -131,7 +131,7 @@ fn messages_after_an_unimported_message_of_their_group_stay() {
     let imported = import(&place, &queue, &[]);
     assert_eq!(imported.code, 5, "{}", imported.said);
     assert!(imported.said.contains("1 imported; 3 left where they are"), "{}", imported.said);
-    let line = "locker: 2: one before it of its group is left where it is, so this one is, too";
+    let line = "locker: 2: an earlier message of its group stays in its place, so this one stays too";
     assert!(imported.said.contains(line), "{}", imported.said);
     let deleted = queue.asked("DeleteMessage");
     assert_eq!(deleted.iter().map(|it| it["ReceiptHandle"].clone()).collect::<Vec<_>>(), ["3"]);

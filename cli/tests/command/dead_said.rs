@@ -331,7 +331,7 @@ fn a_relay_sends_to_the_first_route_that_fits_under_its_source_and_says_what_it_
 #[test]
 fn message_held_by_code_is_shown_as_held() {
     for (behind, words) in
-        [(60, "code decides about it"), (20 * 60, "code did not come back: it may have compensated")]
+        [(60, "code decides about it"), (20 * 60, "code did not return: it may have compensated")]
     {
         let place = place();
         set_aside(&place, "packer", 0..1, "it is no order");

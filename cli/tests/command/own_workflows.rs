@@ -20,6 +20,19 @@ impl Workflow for Greet {
     }
 }
 
+/// Another version of the same workflow.
+struct Numbered;
+
+impl Workflow for Numbered {
+    const NAME: &'static str = "greet";
+    type Input = u32;
+    type Output = String;
+
+    async fn run(&self, _: &Flow, _: u32) -> Result<String, Stop> {
+        Err(Stop::fail("the example runs it"))
+    }
+}
+
 /// `cargo test` builds the examples beside the command, unless it was given one test target.
 fn example() -> PathBuf {
     let directory = Path::new(env!("CARGO_BIN_EXE_locker")).parent().expect("a directory");
@@ -71,6 +84,20 @@ fn a_command_with_its_own_code_completes_and_reaps() {
         (reaped.code, reaped.said.as_str()),
         (0, "locker: 0 deleted, 0 kept, 0 completed, 0 in quarantine\n")
     );
+}
+
+/// Its input is of another type than the code's.
+#[test]
+fn run_that_quarantines_a_workflow_exits_with_5() {
+    let place = place();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let workflows = Workflows::new(&place.client(), place.workflows()).expect("workflows");
+        workflows.start(&Numbered, "greet/7", &7).enqueue().await.expect("an outcome");
+    });
+    let completed = place.run_by(example(), &["complete"]);
+    assert_eq!(completed.code, 5, "{}", completed.said);
+    assert!(completed.said.contains("see `locker ls workflows --need quarantined`"), "{}", completed.said);
 }
 
 #[test]

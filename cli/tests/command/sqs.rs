@@ -75,7 +75,12 @@ impl Queue {
             ("ReceiveMessage", None) => {
                 let most = asked["MaxNumberOfMessages"].as_u64().unwrap_or(1) as usize;
                 let most = most.min(kept.waiting.len());
-                json!({ "Messages": kept.waiting.drain(..most).collect::<Vec<_>>() })
+                let mut taken: Vec<_> = kept.waiting.drain(..most).collect();
+                // SQS returns what it is asked for.
+                if asked["MessageSystemAttributeNames"] != json!(["All"]) {
+                    taken.iter_mut().for_each(|it| it["Attributes"] = json!({}));
+                }
+                json!({ "Messages": taken })
             }
             ("SendMessageBatch", None) => {
                 let entries = asked["Entries"].as_array().cloned().unwrap_or_default();

@@ -64,14 +64,11 @@ fn without_session(arn: &str) -> Option<String> {
     }
 }
 
-/// Time reserved at the end of an invocation, for its response.
-const RESERVE: Duration = Duration::from_secs(1);
-
 /// Passes the Lambda invocation of the request to the idempotency layer.
 async fn invocation(mut request: Request) -> Request {
     if let Some(context) = request.extensions().get::<lambda_http::Context>() {
         let owner = Owner(format!("orders/{}", context.request_id));
-        let deadline = deadline(context, RESERVE);
+        let deadline = deadline(context, crate::RESERVE);
         request.extensions_mut().insert(owner);
         if let Some(deadline) = deadline {
             request.extensions_mut().insert(Deadline(deadline));

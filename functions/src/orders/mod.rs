@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use locker::{
-    Answer, AnswerError, Clock as _, Error, Failure, Key, Locker, RunError, SystemClock, TokenState,
+    Answer, AnswerError, Clock as _, Error, Failure, Key, Locker, Retention, RunError, SystemClock,
+    TokenState,
 };
 use serde::{Deserialize, Serialize};
 
@@ -109,7 +110,7 @@ impl Shop {
             .tenant(customer)
             .expect_within(self.locker.settings().expect_within)
             .fingerprint(request)
-            .retain_forever();
+            .retention(Retention::Forever);
         if let Some(owner) = owner {
             token = token.owner(owner);
         }

@@ -1,7 +1,5 @@
 //! `POST /purchases`: the caller's `Idempotency-Key` becomes the workflow's key.
 
-use std::time::Duration;
-
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use axum::http::request::Parts;
@@ -19,10 +17,7 @@ use super::{Purchases, Refusal};
 use crate::orders::{Caller, Order, OrderRequest};
 use crate::telemetry::shown;
 
-/// Time reserved at the end of an invocation, for its response.
-const RESERVE: Duration = Duration::from_secs(1);
-
-/// Build the API. On AWS, `caller` is [`caller`](crate::orders::caller).
+/// Builds the API. On AWS, `caller` is [`caller`](crate::orders::caller).
 pub fn router(purchases: Purchases, caller: Caller) -> Router {
     Router::new().route("/purchases", post(purchase)).layer(Extension(caller)).with_state(purchases)
 }
@@ -55,7 +50,7 @@ async fn purchase(
     let start = context
         .into_iter()
         .fold(start, |start, context| start.owner(format!("orders/{}", context.request_id)));
-    let until = context.and_then(|context| deadline(context, RESERVE));
+    let until = context.and_then(|context| deadline(context, crate::RESERVE));
     let start = until.into_iter().fold(start, locker::workflow::StartBuilder::deadline);
     match start.run().await {
         Ok(outcome) => answered(outcome),

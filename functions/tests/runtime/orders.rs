@@ -1,6 +1,6 @@
 //! The orders API: HTTP API events (version 2.0) in, responses out.
 
-use locker::{Failure, Intervened};
+use locker::{Failure, Intervened, Retention};
 use locker_functions::sandbox::Mood;
 use locker_tests::{Function, Reply, ada, record_of};
 use serde_json::{Value, json};
@@ -109,7 +109,8 @@ async fn erased_order_is_gone_and_is_not_charged_again() {
 async fn order_that_may_be_charged_is_not_absent() {
     let stack = Stack::new().await;
     let (function, locker) = (stack.function(BINARY).await, stack.locker());
-    let token = |id: &'static str| locker.token(("order/create", id)).tenant("alice").retain_forever();
+    let token =
+        |id: &'static str| locker.token(("order/create", id)).tenant("alice").retention(Retention::Forever);
     let held = token("7")
         .run(async |_| Err::<(), _>(Failure::needs_operator("a reply without a charge".to_owned())));
     held.await.expect_err("it is held");

@@ -231,6 +231,18 @@ async fn late_message_does_not_pack_the_order_of_another_purchase() {
     assert_eq!(till.packed("k8").await.as_deref(), Some("given"));
 }
 
+/// The purchase gave it up a moment ago, and the customer gets the money back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn order_that_was_given_up_is_not_packed() {
+    let (till, broker, bought) = bought_three_hours_ago().await;
+    let packer = till::packer(till.sending(&till.stack.bench.client, &broker));
+    till.set("7", "state", "givenUp").await;
+    assert_eq!(handle(&packer, &bought).await, 0, "an operator decides");
+    assert_eq!(till.row("7").await.expect("a row").0, "givenUp");
+    let dead = packer.workflows.messages(MessageState::Dead).fetch().await.expect("a list").items;
+    assert_eq!(dead[0].cause.as_deref(), Some("[packing.notPaid] the order 7 is not paid by this purchase"));
+}
+
 /// The packer packed in time and stopped before it gave the event.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn purchase_that_is_packed_without_its_event_is_complete() {

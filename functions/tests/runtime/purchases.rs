@@ -66,6 +66,35 @@ async fn a_declined_card_compensates_the_order_and_stays_declined() {
     assert_eq!(till.stack.charges(), 1);
 }
 
+/// The customer ordered again under the same number before a delayed request arrived.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn late_withdrawal_does_not_delete_the_row_of_another_purchase() {
+    let till = Till::new().await;
+    let wire = locker_tests::Wire::default();
+    wire.matching(|it| it.operation == "DeleteItem", locker_tests::Fate::Late);
+    till.stack.provider.set_mood(Mood::Declining);
+    let client = till.stack.bench.engine.client_over(&wire);
+    let purchases = till.purchases(&client, Duration::ZERO);
+    let first =
+        purchases.start("alice", "k1", &request("7")).expect("a key").run().await.expect("an outcome");
+    assert!(matches!(first, Outcome::Failed(_)), "the client sent it again: {first:?}");
+    assert_eq!(till.row("7").await, None);
+    till.stack.provider.set_mood(Mood::Well);
+    let api = till.function(API, &[]).await;
+    assert_eq!(buy(&api, "w2", "k2", &order("7", 1000)).await.0, 201);
+    assert_eq!(wire.deliver_late().await, 1);
+    assert_eq!(till.row("7").await.expect("a row").0, "paid");
+}
+
+/// A charge takes up to 20 seconds, and the function has 10.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn purchase_charges_nothing_without_enough_time() {
+    let till = Till::new().await;
+    let api = till.function_within(Duration::from_secs(10), API, &[]).await;
+    assert_eq!(buy(&api, "s1", "k1", &order("7", 1000)).await.0, 202);
+    assert_eq!(till.stack.charges(), 0);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn purchases_that_are_not_allowed_are_refused_and_charge_nothing() {
     let till = Till::new().await;

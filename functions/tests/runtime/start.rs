@@ -98,6 +98,33 @@ async fn the_provider_gets_its_token_and_fingerprints_are_signed_and_the_log_has
 }
 
 #[tokio::test]
+async fn fingerprints_of_purchases_are_signed() {
+    let till = till::Till::new().await;
+    let (url, _) = secrets_manager().await;
+    let environment =
+        [("LOCKER_FINGERPRINT_SECRET_ARN", KEYS), ("AWS_ENDPOINT_URL_SECRETS_MANAGER", url.as_str())];
+    let function = till.function(ORDERS, &environment).await;
+    let event = event("POST", "/purchases", Some("alice"), Some("k1"), &till::order("7", 1000));
+    assert_eq!(send(&function, "r1", event).await.0, 201);
+    let scan = till.stack.bench.client.scan().table_name(till.table()).consistent_read(true);
+    let items = scan.send().await.expect("an answer").items.expect("items");
+    let found: Vec<_> = items.iter().filter_map(|item| item.get("fingerprint")?.as_s().ok()).collect();
+    assert!(!found.is_empty() && found.iter().all(|it| it.starts_with("hmac-sha256:k1:")), "{found:?}");
+}
+
+/// An order of the hours that the table has lost may have been charged.
+#[tokio::test]
+async fn a_function_with_a_restored_table_charges_no_request_of_unknown_time() {
+    let stack = Stack::new().await;
+    let now = locker::Clock::now(&locker::SystemClock).to_rfc3339();
+    let function = stack.start(ORDERS, MINUTE, &[("LOCKER_RESTORED", now.as_str())]).await;
+    let event = event("POST", "/orders", Some("alice"), Some("k1"), &till::order("7", 1000));
+    let (status, body, _) = send(&function, "r1", event).await;
+    let kind = &body["type"];
+    assert_eq!((status, kind, stack.charges()), (409, &json!("urn:locker:problem:restored"), 0));
+}
+
+#[tokio::test]
 async fn a_function_whose_secret_cannot_be_read_does_not_start() {
     let (url, _) = secrets_manager().await;
     let denied = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:denied-a1B2c3";

@@ -143,12 +143,17 @@ impl Till {
         Some((text("state").expect("a state"), text("charge")))
     }
 
-    /// Give an order row to another purchase.
+    /// Gives an order row to another purchase.
     pub(crate) async fn hand_over(&self, order_id: &str, purchase: &str) {
+        self.set(order_id, "purchase", purchase).await;
+    }
+
+    /// Changes an attribute of an order row.
+    pub(crate) async fn set(&self, order_id: &str, name: &str, value: &str) {
         let id = AttributeValue::S(format!("@alice/order/{order_id}"));
         let update = self.stack.bench.client.update_item().table_name(&self.rows).key("id", id);
-        let update = update.update_expression("SET purchase = :purchase");
-        let update = update.expression_attribute_values(":purchase", AttributeValue::S(purchase.to_owned()));
+        let update = update.update_expression("SET #name = :value").expression_attribute_names("#name", name);
+        let update = update.expression_attribute_values(":value", AttributeValue::S(value.to_owned()));
         update.send().await.expect("an answer");
     }
 

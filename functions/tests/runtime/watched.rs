@@ -79,6 +79,29 @@ fn an_alarm_is_raised_by_what_is_too_much_or_by_silence() {
     assert_eq!(silent, 4);
 }
 
+/// Times are in seconds, and the errors of the API are a part of its requests. One of anything else
+/// is too much.
+#[test]
+fn threshold_of_an_alarm_is_in_the_unit_of_its_metric() {
+    for (name, alarm) in resources(&template(), "AWS::CloudWatch::Alarm") {
+        let alarm = &alarm["Properties"];
+        let minutes = |minutes: u32| f64::from(minutes * 60);
+        let expected = match name {
+            "OldestMissingTask" => minutes(24 * 60),
+            "MessagesStayUnsent" => minutes(5),
+            "MessagesWaitForTheirConsumer" | "QueuedMessagesAreOld" | "MessagesAreOld" => minutes(15),
+            "ApiFails" => {
+                assert_eq!(alarm["Statistic"], "Average");
+                0.01
+            }
+            "UnusuallyManyInProgress" => continue,
+            name if name.ends_with("IsSilent") => continue,
+            _ => 0.0,
+        };
+        assert_eq!(alarm["Threshold"].as_f64(), Some(expected), "{name}");
+    }
+}
+
 /// The metrics of our namespace that a text mentions.
 fn metrics_of(text: &str) -> BTreeSet<String> {
     let word = |text: &str| text.chars().take_while(char::is_ascii_alphanumeric).collect::<String>();

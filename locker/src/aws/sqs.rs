@@ -8,6 +8,7 @@ use aws_sdk_sqs::types::SendMessageBatchRequestEntry;
 
 use super::reply::{self, Service};
 use crate::core::message::envelope::Envelope;
+use crate::inbox::consumer::LONGEST_PAUSE;
 use crate::inbox::{Delivery, Visibility};
 use crate::message::{Sent, Target};
 
@@ -71,15 +72,11 @@ impl Target for Sqs {
     }
 }
 
-/// The longest time for which SQS hides a message, without the time that a function may have had
-/// it.
-const LONGEST: Duration = Duration::from_secs(11 * 60 * 60);
-
 impl Visibility for Sqs {
     /// By `ChangeMessageVisibility`, for which the receiver needs that permission on the queue.
     async fn hide(&self, delivery: &Delivery, pause: Duration) {
         let Some(handle) = &delivery.receipt_handle else { return };
-        let seconds = i32::try_from(pause.min(LONGEST).as_secs()).unwrap_or(i32::MAX);
+        let seconds = i32::try_from(pause.min(LONGEST_PAUSE).as_secs()).unwrap_or(i32::MAX);
         let request = self.client.change_message_visibility().queue_url(&self.url);
         let request = request.receipt_handle(handle).visibility_timeout(seconds);
         if let Err(error) = request.send().await {
@@ -87,7 +84,7 @@ impl Visibility for Sqs {
             tracing::warn!(
                 message.id = delivery.id,
                 error,
-                "the queue was not told when to deliver a message again"
+                "the visibility of a message could not be changed"
             );
         }
     }

@@ -75,11 +75,11 @@ impl Form {
             "char" => (reads_as::<char>(answer), "one character in quotes"),
             "u8" => (reads_as::<u8>(answer), "a number from 0 to 255"),
             "u16" => (reads_as::<u16>(answer), "a number from 0 to 65535"),
-            "u32" => (reads_as::<u32>(answer), "a whole number of 32 bits"),
-            "u64" | "usize" => (reads_as::<u64>(answer), "a whole number"),
+            "u32" => (reads_as::<u32>(answer), "a number from 0 to 4294967295"),
+            "u64" | "usize" => (reads_as::<u64>(answer), "a whole number, at least 0"),
             "i8" => (reads_as::<i8>(answer), "a number from -128 to 127"),
             "i16" => (reads_as::<i16>(answer), "a number from -32768 to 32767"),
-            "i32" => (reads_as::<i32>(answer), "a whole number of 32 bits"),
+            "i32" => (reads_as::<i32>(answer), "a number from -2147483648 to 2147483647"),
             "i64" | "isize" => (reads_as::<i64>(answer), "a whole number"),
             "f32" | "f64" => (answer.is_number(), "a number"),
             _ => (true, ""),
@@ -96,7 +96,7 @@ impl fmt::Display for Form {
 
 /// An operator's answer that later callers could not read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("later callers read the answer as {form}, and this is none; it has to look like {expected}")]
+#[error("later callers read the answer as {form}, which this is not; give {expected}")]
 pub(crate) struct FormMismatch {
     /// The form that the token was begun with.
     pub form: Form,
@@ -266,12 +266,12 @@ mod tests {
             ("char", "one character in quotes", json!("ä"), json!("")),
             ("u8", "a number from 0 to 255", json!(255), json!(256)),
             ("u16", "a number from 0 to 65535", json!(65_535), json!(65_536)),
-            ("u32", "a whole number of 32 bits", json!(u32::MAX), large.clone()),
-            ("u64", "a whole number", large.clone(), json!(-1)),
-            ("usize", "a whole number", json!(0), json!(1.5)),
+            ("u32", "a number from 0 to 4294967295", json!(u32::MAX), large.clone()),
+            ("u64", "a whole number, at least 0", large.clone(), json!(-1)),
+            ("usize", "a whole number, at least 0", json!(0), json!(1.5)),
             ("i8", "a number from -128 to 127", json!(-128), json!(128)),
             ("i16", "a number from -32768 to 32767", json!(-32_768), json!(32_768)),
-            ("i32", "a whole number of 32 bits", json!(i32::MIN), large.clone()),
+            ("i32", "a number from -2147483648 to 2147483647", json!(i32::MIN), large.clone()),
             ("i64", "a whole number", json!(-1), json!("1")),
             ("isize", "a whole number", json!(-1), json!(0.5)),
             ("f32", "a number", json!(0.5), json!("0.5")),

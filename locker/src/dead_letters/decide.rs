@@ -14,14 +14,12 @@ use crate::core::rounds::{Entry, Kind};
 use crate::core::time;
 use crate::core::token::work::Work;
 use crate::error::Error;
-use crate::inbox::consumer::caught;
+use crate::inbox::consumer::{LEASE, caught};
 use crate::session::due_work::{self, Counts, DueWork, Lists, Page, Pool, RunReport, Then, Turn};
 use crate::session::{Intervened, Operator};
 use crate::store::{Changed, Layout, Positions};
 use crate::workflow::{Message, Workflows, send};
 
-/// How long code holds a message: the longest time of a Lambda function.
-const LEASE: Duration = Duration::from_secs(15 * 60);
 /// The time for the writes around a decision.
 const AFTER_DECISION: Duration = Duration::from_secs(60);
 
@@ -235,12 +233,11 @@ impl DeadLetters {
     ) -> Result<Then, Error> {
         let by = self.workflows.context().settings().owner.clone();
         let (context, seen) = (self.workflows.context(), message.stored.revision.clone());
-        match self
-            .write(message.stored, LetterAct::Hold { by, lease: LEASE }, &context.new_id(), false)
-            .await?
-        {
+        // The clock of an operator or of another run may be ahead.
+        let hold = LetterAct::Hold { by, lease: LEASE.saturating_add(context.skew()) };
+        match self.write(message.stored, hold, &context.new_id(), false).await? {
             // It was suspended, and the message may be another's soon.
-            Changed::Done(stored) if self.is_late(&stored) => {
+            Changed::Done(stored) if self.left_of(&stored) < LEASE / 2 => {
                 done.taken_elsewhere += 1;
                 Ok(Then::Done)
             }
@@ -256,10 +253,11 @@ impl DeadLetters {
         }
     }
 
-    /// Whether half of the time is over for which it is held.
-    fn is_late(&self, message: &Letter) -> bool {
-        let until = message.held_until.map(|until| time::before(until, LEASE / 2));
-        until.is_none() || self.workflows.context().is_past(until)
+    /// The time that is left for code that holds a message.
+    fn left_of(&self, message: &Letter) -> Duration {
+        let context = self.workflows.context();
+        let left = message.held_until.map(|until| time::between(context.now(), until));
+        left.unwrap_or_default().saturating_sub(context.skew()).min(LEASE)
     }
 
     async fn write(
@@ -284,11 +282,15 @@ impl DeadLetters {
     ) -> Result<Then, Error> {
         let (workflows, operator) = (&self.workflows, &self.operator);
         // After a panic the effects of the code are unknown, so the message stays held.
-        let decided = match tokio::time::timeout(LEASE, caught(decide(message))).await {
+        let decided = match tokio::time::timeout(self.left_of(&message.stored), caught(decide(message))).await
+        {
             Ok(Ok(decided)) => decided,
             // After the lease, another run may hold the message, so no decision is written.
             Err(_) => {
-                tracing::error!(message = message.short_id(), "code did not decide in 15 minutes");
+                tracing::error!(
+                    message = message.short_id(),
+                    "code did not decide while it held the message"
+                );
                 done.taken_elsewhere += 1;
                 return Ok(Then::Cut);
             }

@@ -7,12 +7,9 @@ use crate::core::message::letter::{MessageState, consumer_of, due_of, items_of, 
 use crate::core::token::work::Work;
 use crate::error::Error;
 use crate::session::Session;
-use crate::session::listing::{Entry, ListBuilder, Listed};
+use crate::session::listing::{Entry, ListBuilder, Listed, WORKFLOWS_AND_MESSAGES};
 use crate::store::Layout;
 use crate::workflow::{Message, Workflows};
-
-/// The default number of messages in a listing.
-const LIMIT: usize = 100;
 
 /// A message in a listing. The index is eventually consistent: read its workflow before you act on
 /// it.
@@ -89,8 +86,13 @@ impl Workflows {
     /// Lists messages in this state from the index, which is eventually consistent, oldest due time
     /// first. Waiting messages are listed by the names of their consumers, then by due time.
     pub fn messages(&self, state: MessageState) -> ListBuilder<MessageSummary> {
-        ListBuilder::new(Session::clone(self.context()), &Layout::WORKFLOWS, state.as_str(), LIMIT)
-            .also(state.also())
+        ListBuilder::new(
+            Session::clone(self.context()),
+            &Layout::WORKFLOWS,
+            state.as_str(),
+            WORKFLOWS_AND_MESSAGES,
+        )
+        .also(state.also())
     }
 
     /// Reads the messages of a workflow or of the outbox, strongly consistent, by its name in a

@@ -54,6 +54,7 @@ impl KeySource {
     ///
     /// A request without the field, or with `null` there, has no key. A body that is not JSON is
     /// refused.
+    #[must_use]
     pub fn field(pointer: impl Into<String>) -> Self {
         let pointer = pointer.into();
         // A pointer without a slash at its start selects nothing, so no request would have a key.
@@ -61,6 +62,7 @@ impl KeySource {
     }
 
     /// A closure over the head of the request and its body. `None`: the request has no key.
+    #[must_use]
     pub fn by(key: impl Fn(&Parts, &[u8]) -> Option<String> + Send + Sync + 'static) -> Self {
         Self(Kind::By(Arc::new(key)))
     }

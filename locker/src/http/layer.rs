@@ -74,6 +74,7 @@ impl IdempotencyLayer {
     /// The operation is a fixed name such as `"order/create"`, or an [`Operation`] that depends on
     /// the request. There is no default for it: two operations under one name would share tokens.
     /// Nor is there a default identity: a caller could read another's answers by guessing keys.
+    #[must_use]
     pub fn new(
         locker: Locker,
         operation: impl Into<Operation>,

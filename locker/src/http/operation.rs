@@ -40,6 +40,7 @@ impl Operation {
 
     /// A name from the request: a path without empty segments, such as `order/create`. Any other
     /// name refuses the request with 500 and is logged.
+    #[must_use]
     pub fn by(name: impl Fn(&Parts) -> String + Send + Sync + 'static) -> Self {
         Self(Kind::By(Arc::new(name)))
     }

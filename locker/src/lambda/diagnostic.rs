@@ -51,8 +51,8 @@ const fn is_retried<E>(error: &RunError<E>) -> bool {
 ///
 /// An outcome that is tried again (see the table). The type of the error is the kind of the
 /// outcome, such as `locker.InProgress`.
-pub fn or_retry<T, E>(came_to: Result<T, RunError<E>>) -> Result<Result<T, RunError<E>>, Diagnostic> {
-    match came_to {
+pub fn or_retry<T, E>(outcome: Result<T, RunError<E>>) -> Result<Result<T, RunError<E>>, Diagnostic> {
+    match outcome {
         Err(error) if is_retried(&error) => Err(error.into()),
         other => Ok(other),
     }
@@ -90,9 +90,9 @@ mod tests {
         let token = |request: &str| locker.token("it").fingerprint(request);
         let _working = token("one").begin().await.unwrap();
         for (request, retried) in [("one", true), ("other", false)] {
-            let came_to = token(request).run(async |_| Ok::<_, crate::Failure>(())).await;
-            assert_eq!(came_to.as_ref().err().map(is_retried), Some(retried), "{came_to:?}");
-            let split = or_retry(came_to);
+            let outcome = token(request).run(async |_| Ok::<_, crate::Failure>(())).await;
+            assert_eq!(outcome.as_ref().err().map(is_retried), Some(retried), "{outcome:?}");
+            let split = or_retry(outcome);
             assert_eq!(split.is_err(), retried);
             if let Err(diagnostic) = split {
                 assert_eq!(diagnostic.error_type, "locker.InProgress");

@@ -21,12 +21,6 @@ const TO_REPORT: Duration = Duration::from_secs(2);
 /// Time kept to stop running workflows and to report.
 #[cfg(feature = "workflow")]
 const TO_STOP: Duration = Duration::from_secs(5);
-/// With less time before its deadline, the completer may begin nothing.
-#[cfg(feature = "workflow")]
-const TO_DRIVE: Duration = Duration::from_secs(5);
-/// With less time before their deadline, the reaper and the relay begin nothing.
-#[cfg(feature = "workflow")]
-const TO_WRITE: Duration = Duration::from_secs(2);
 
 /// Returns the time at which a scheduled function must stop: `reserve` before its invocation ends.
 ///
@@ -78,7 +72,7 @@ pub async fn complete(
     completer: &Completer,
     event: LambdaEvent<Value>,
 ) -> Result<RunReport<CompleterReport>, Error> {
-    let until = until(&event.context, TO_STOP, TO_DRIVE)?;
+    let until = until(&event.context, TO_STOP, Completer::LEAST)?;
     Ok(until.into_iter().fold(completer.clone(), Completer::deadline).run().await?)
 }
 
@@ -91,7 +85,7 @@ pub async fn complete(
 /// start: set the timeout of the function to 60 seconds.
 #[cfg(feature = "workflow")]
 pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<RunReport<ReaperReport>, Error> {
-    let until = until(&event.context, TO_STOP, TO_WRITE)?;
+    let until = until(&event.context, TO_STOP, Reaper::LEAST)?;
     Ok(until.into_iter().fold(reaper.clone(), Reaper::deadline).run().await?)
 }
 
@@ -104,7 +98,7 @@ pub async fn reap(reaper: &Reaper, event: LambdaEvent<Value>) -> Result<RunRepor
 /// start: set the timeout of the function to 60 seconds.
 #[cfg(feature = "messages")]
 pub async fn relay(relay: &Relay, event: LambdaEvent<Value>) -> Result<RunReport<RelayReport>, Error> {
-    let until = until(&event.context, TO_STOP, TO_WRITE)?;
+    let until = until(&event.context, TO_STOP, Relay::LEAST)?;
     Ok(until.into_iter().fold(relay.clone(), Relay::deadline).run().await?)
 }
 

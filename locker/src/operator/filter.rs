@@ -534,7 +534,7 @@ impl fmt::Display for Filter {
             text("group", &self.group),
             text("workflows named", &self.workflow),
             text("messages of topic", &self.topic),
-            text("set aside by", &self.consumer),
+            text("received by", &self.consumer),
             text("message", &self.message),
             text("key begins with", &self.prefix),
             text("key", &self.key),

@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::run::RESERVE;
+use super::relay::Relay;
 use crate::core::message::envelope::Envelope;
 use crate::core::message::letter::is_over;
 use crate::core::time;
@@ -222,7 +222,7 @@ impl Line {
 
     async fn send(&self, batch: &[Envelope]) -> Vec<Sent> {
         // The rest of the time is for the writes of the outcomes.
-        let by = self.ends.map(|ends| time::after(ends, RESERVE / 2));
+        let by = self.ends.map(|ends| time::after(ends, Relay::LEAST / 2));
         let within = self.context.bounded(REPLY_WITHIN, by);
         self.router.send(self.target, batch, self.is_alone, within, self.context.now()).await
     }

@@ -72,6 +72,9 @@ pub struct RelayReport {
 }
 
 impl Relay {
+    /// Nothing is begun so shortly before the deadline. A target has half of it to reply.
+    pub(crate) const LEAST: std::time::Duration = std::time::Duration::from_secs(2);
+
     /// A relay of the messages in this table.
     pub fn new(workflows: &Workflows, router: Router) -> Self {
         let context = workflows.context().clone();

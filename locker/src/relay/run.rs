@@ -14,9 +14,6 @@ use crate::error::Error;
 use crate::session::due_work::{Counts, DueWork, Lists, Page, Pool, RunReport, Then, Turn, Work};
 use crate::store::{Layout, Positions};
 
-/// Nothing is begun so shortly before the deadline. A target has half of it to reply.
-pub(super) const RESERVE: Duration = Duration::from_secs(2);
-
 /// How long after its deadline a relay waits for the outcomes of messages.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -45,7 +42,7 @@ struct Sends<'a> {
 
 pub(super) async fn all(relay: &Relay) -> Result<RunReport<RelayReport>, Error> {
     let (context, deadline) = (&relay.context, relay.deadline);
-    let ends = deadline.map(|deadline| time::before(deadline, RESERVE));
+    let ends = deadline.map(|deadline| time::before(deadline, Relay::LEAST));
     let batcher = Batcher::new(context, &relay.router, ends);
     let stuck = Box::pin(kept::read(context, deadline)).await;
     let unsent = MessageState::Unsent;

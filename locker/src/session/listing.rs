@@ -98,6 +98,12 @@ pub trait Listed: Sized {
 #[derive(Debug)]
 pub struct Entry(pub(crate) Row);
 
+/// The default number of tokens or acts in a listing.
+pub(crate) const TOKENS_AND_ACTS: usize = 1000;
+/// The default number of workflows or messages in a listing.
+#[cfg(feature = "workflow")]
+pub(crate) const WORKFLOWS_AND_MESSAGES: usize = 100;
+
 impl<T> ListBuilder<T> {
     pub(crate) const fn new(
         session: Session,

@@ -2,11 +2,10 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::core::argument::InvalidArgument;
+use crate::core::argument::{InvalidArgument, InvalidSetting};
 use crate::core::token::record::Intervention;
 #[cfg(feature = "workflow")]
 use crate::error::Error;
-use crate::settings::check_text;
 #[cfg(feature = "workflow")]
 use crate::store::Written;
 
@@ -19,15 +18,18 @@ pub struct Operator {
 }
 
 impl Operator {
-    /// Create an operator from a name and the reason to act.
+    /// The longest name and the longest reason, in bytes.
+    pub const MAX_BYTES: usize = 1000;
+
+    /// Creates an operator from a name and the reason to act.
     ///
     /// # Errors
     ///
     /// [`InvalidArgument`] if either is empty or longer than 1,000 bytes.
     pub fn new(by: impl Into<String>, reason: impl Into<String>) -> Result<Self, InvalidArgument> {
         let (by, reason) = (by.into(), reason.into());
-        check_text("name", &by, "who acts")?;
-        check_text("reason", &reason, "why, for the next reader of the record")?;
+        check("name", &by, "who acts")?;
+        check("reason", &reason, "why, for the next reader of the record")?;
         Ok(Self { by, reason })
     }
 
@@ -56,6 +58,13 @@ impl Operator {
     /// The bytes that the name and the reason add to a record.
     pub(crate) const fn bytes(&self) -> usize {
         self.by.len() + self.reason.len()
+    }
+}
+
+fn check(name: &'static str, text: &str, what: &'static str) -> Result<(), InvalidSetting> {
+    match text.trim().len() {
+        1..=Operator::MAX_BYTES => Ok(()),
+        _ => Err(InvalidSetting::Text { name, what }),
     }
 }
 

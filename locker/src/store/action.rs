@@ -198,13 +198,15 @@ fn unbuilt(error: aws_sdk_dynamodb::error::BuildError) -> Failure {
 pub(crate) fn check_actions(actions: &[Action]) -> Result<(), String> {
     if actions.len() > MAX_ACTIONS {
         return Err(format!(
-            "a transaction takes {MAX_ACTIONS} actions, this step has {} with its own; split it",
+            "a transaction takes {MAX_ACTIONS} actions, and this one has {} with its own; split it",
             actions.len()
         ));
     }
     let bytes: usize = actions.iter().map(bytes_of).sum();
     if bytes > MAX_BYTES {
-        return Err(format!("a transaction takes {MAX_BYTES} bytes, this step has about {bytes}; split it"));
+        return Err(format!(
+            "a transaction takes {MAX_BYTES} bytes, and this one has about {bytes}; split it"
+        ));
     }
     let mut seen: Vec<(String, &HashMap<String, AttributeValue>)> = Vec::new();
     for action in actions {

@@ -82,7 +82,7 @@ impl Store {
 
 fn inline(item: &Item) -> Result<Option<Encoded>, Error> {
     let Some(codec) = codec(item) else { return Ok(None) };
-    let damaged = AnswerError::Damaged { reason: "it is not in the form that its audit record says" };
+    let damaged = AnswerError::Damaged { reason: "it is not encoded as its audit record states" };
     Ok(Some(to_answer(item, a::RESULT, codec).ok_or(damaged)?))
 }
 

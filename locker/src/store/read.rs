@@ -150,7 +150,7 @@ impl Store {
         let key = token_key(&TokenItem::Answer { token, id }.to_string());
         let item = self.get("read the answer", key, Freshness::Strong, until).await?;
         let item = item.ok_or(AnswerError::Missing)?;
-        let wrong = AnswerError::Damaged { reason: "it is not in the form that its token says" };
+        let wrong = AnswerError::Damaged { reason: "it is not encoded as its token states" };
         Ok(to_answer(&item, a::RESULT, codec).ok_or(wrong)?)
     }
 }
@@ -325,7 +325,7 @@ impl Store {
         until: Until,
     ) -> Result<Encoded, Error> {
         let item = self.get_item(workflow, item, until).await?.ok_or(AnswerError::Missing)?;
-        let wrong = AnswerError::Damaged { reason: "it is not in the form that its workflow says" };
+        let wrong = AnswerError::Damaged { reason: "it is not encoded as its workflow states" };
         Ok(to_answer(&item, a::RESULT, codec).ok_or(wrong)?)
     }
 

@@ -11,11 +11,8 @@ use crate::core::token::work::Work;
 use crate::core::{answer, shard, time};
 use crate::error::Error;
 use crate::session::AuditRecord;
-use crate::session::listing::{Entry, ListBuilder, Listed};
+use crate::session::listing::{Entry, ListBuilder, Listed, TOKENS_AND_ACTS};
 use crate::store::Layout;
-
-/// The default number of tokens in a listing.
-const LIMIT: usize = 1000;
 
 impl Locker {
     /// Lists overdue tokens, oldest due time first, over all shards.
@@ -41,7 +38,7 @@ impl Locker {
     /// An audit record outlives its token
     /// ([`Settings::audit_retention`](crate::Settings::audit_retention)).
     pub fn audit(&self, since: impl Into<DateTime<Utc>>) -> ListBuilder<AuditRecord> {
-        let list = ListBuilder::new(self.session().clone(), &Layout::TOKENS, shard::AUDIT, LIMIT);
+        let list = ListBuilder::new(self.session().clone(), &Layout::TOKENS, shard::AUDIT, TOKENS_AND_ACTS);
         list.since(since.into())
     }
 
@@ -67,7 +64,7 @@ impl Locker {
     }
 
     fn list(&self, state: TokenState) -> ListBuilder<TokenSummary> {
-        ListBuilder::new(self.session().clone(), &Layout::TOKENS, state.status_base(), LIMIT)
+        ListBuilder::new(self.session().clone(), &Layout::TOKENS, state.status_base(), TOKENS_AND_ACTS)
     }
 }
 

@@ -167,8 +167,8 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     /// While this time is in the future, both [`run`](Self::run) and [`enqueue`](Self::enqueue)
     /// only store the workflow and return [`Outcome::InProgress`]. A completer runs it after this
     /// time. If the workflow exists, this changes nothing.
-    pub const fn not_before(mut self, time: DateTime<Utc>) -> Self {
-        self.not_before = Some(time);
+    pub fn not_before(mut self, time: impl Into<DateTime<Utc>>) -> Self {
+        self.not_before = Some(time.into());
         self
     }
 

@@ -73,7 +73,7 @@ impl HttpConnector for Queue {
         let body: Value = serde_json::from_slice(request.body().bytes().unwrap()).unwrap();
         let (mut status, mut wait, mut reply) = (200, Duration::ZERO, json!({}));
         let mut state = self.0.lock().unwrap();
-        state.asked.push((operation.clone(), body));
+        state.asked.push((operation.clone(), body.clone()));
         if operation == "ReceiveMessage" && state.failing > 0 {
             state.failing -= 1;
             (status, reply) =
@@ -86,8 +86,13 @@ impl HttpConnector for Queue {
             wait = Duration::from_secs(if taken.is_empty() { 20 } else { 0 });
             let message = |name: &String| {
                 let group = name.split('/').next();
-                let attributes =
-                    json!({ "MessageGroupId": group, "ApproximateReceiveCount": "1", "SequenceNumber": "7" });
+                // SQS returns what it is asked for.
+                let attributes = match body["MessageSystemAttributeNames"] == json!(["All"]) {
+                    true => {
+                        json!({ "MessageGroupId": group, "ApproximateReceiveCount": "1", "SequenceNumber": "7" })
+                    }
+                    false => json!({}),
+                };
                 json!({ "MessageId": name, "ReceiptHandle": name, "Body": name, "Attributes": attributes })
             };
             reply = json!({ "Messages": taken.iter().map(message).collect::<Vec<_>>() });
@@ -178,6 +183,8 @@ async fn no_polled_message_is_begun_without_its_time_in_hiding() {
     sqs.poll(&consumer, NEEDS, slow, tokio::time::sleep(Duration::from_secs(52))).await;
     let returned = ["DeleteMessage a/1", "ChangeMessageVisibility b/1 0", "ChangeMessageVisibility c/1 0"];
     assert_eq!(queue.asked(), returned);
+    let received = queue.0.lock().unwrap().asked[0].1["VisibilityTimeout"].as_u64();
+    assert_eq!(received, Some(55), "the visibility timeout of the queue may be shorter");
 }
 
 /// Otherwise it is delivered again after the later one.

@@ -195,7 +195,7 @@ async fn possible_dead_letter_is_not_reported_as_not_stored() {
     let refuse = async |_: Delivery| Err(Failure::permanent("no".to_owned()));
     let said = consumer.receive(&delivery("a/1"), refuse).await.unwrap_err().to_string();
     let dead = the_dead(&workflows).await.len();
-    assert!(dead == 0 || !said.contains("it could not be set aside"), "{dead} dead: {said}");
+    assert!(dead == 0 || !said.contains("it could not be kept"), "{dead} dead: {said}");
 }
 
 /// Nobody knows any more whether the first attempt did something.

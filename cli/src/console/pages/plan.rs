@@ -1,6 +1,9 @@
 //! *Plan*: an act on all records that match, in the protocol of the command: a dry run that is
 //! stored under an id, and its application with progress and a stop.
 
+use std::fmt::Display;
+use std::str::FromStr;
+
 use axum::http::StatusCode;
 use locker::Operator;
 use locker::operator::{Act, ApplyOptions, Filter, Need, Plan, Verb};
@@ -12,7 +15,7 @@ use super::html::{
 };
 use super::layout::Page;
 use super::{Asked, Visit, data, given, need_named, needed};
-use crate::bulk::{self, Kept, Request, Store, print};
+use crate::bulk::{self, Defaults, Kept, Request, Store, print};
 use crate::console::runs::{Ended, Progress};
 use crate::exit::Exit;
 use crate::{command, options};
@@ -20,19 +23,13 @@ use crate::{command, options};
 /// Planned records, and records that are left out, that a page shows.
 const SHOWN: usize = 50;
 
-/// The defaults of the command for messages, and for tokens and workflows.
-const OF_MESSAGES: (u32, u32, u32) = (10, 1, 10);
-const OF_OTHERS: (u32, u32, u32) = (100, 0, 0);
-/// The default of the command for the number of records.
-const MOST: u32 = 10_000;
-
 /// The label of a field, and its least and its largest number.
-type Number = (&'static str, u32, u32);
+type Number<T> = (&'static str, T, T);
 
-const RATE: Number = ("Records per second", 1, 10_000);
-const LIMIT: Number = ("Most records, oldest first", 1, 100_000);
-const CANARY: Number = ("Canaries: messages that are redriven first (0: none)", 0, 1_000);
-const BREAKER: Number = ("Stop after so many are dead again for one cause (0: never)", 0, 1_000);
+const RATE: Number<u32> = ("Records per second", 1, 10_000);
+const LIMIT: Number<usize> = ("Most records, oldest first", 1, 100_000);
+const CANARY: Number<usize> = ("Canaries: messages that are redriven first (0: none)", 0, 1_000);
+const BREAKER: Number<usize> = ("Stop after so many are dead again for one cause (0: never)", 0, 1_000);
 
 /// The acts on all records of a need, and whether each may be for a step.
 fn verbs_of(need: Option<Need>) -> &'static [Verb] {
@@ -95,9 +92,9 @@ impl<'a> Selected<'a> {
         group_of(self.need) == Some("dead")
     }
 
-    /// The default rate, canaries and breaker.
-    fn defaults(&self) -> (u32, u32, u32) {
-        if self.is_of_messages() { OF_MESSAGES } else { OF_OTHERS }
+    /// The defaults of the command.
+    fn defaults(&self) -> Defaults {
+        if self.is_of_messages() { bulk::OF_MESSAGES } else { bulk::OF_OTHERS }
     }
 
     /// As a sentence names it: `quarantined workflows of the group 9a8fac0a`.
@@ -146,7 +143,7 @@ fn show_form(visit: &Visit<'_>, refused: Option<&Exit>) -> Result<Page, Exit> {
         _ => "With a step, the act is on this step of each workflow. skip and resolve need one.",
     };
     let takes_result = verbs.iter().any(|verb| verb.takes_result());
-    let (rate, canary, breaker) = selected.defaults();
+    let Defaults { rate, canary, breaker } = selected.defaults();
     let typed = |name: &str| asked.get(name).map_or("", String::as_str);
     let number = |name: &str, default: String| asked.get(name).cloned().unwrap_or(default);
     let chosen = asked.get("verb").map_or(first.as_str(), String::as_str);
@@ -173,7 +170,7 @@ fn show_form(visit: &Visit<'_>, refused: Option<&Exit>) -> Result<Page, Exit> {
         }
         (reason_field(typed("reason")))
         (number_field("rate", RATE, &number("rate", rate.to_string())))
-        (number_field("limit", LIMIT, &number("limit", MOST.to_string())))
+        (number_field("limit", LIMIT, &number("limit", bulk::LIMIT.to_string())))
         @if is_messages {
             (number_field("canary", CANARY, &number("canary", canary.to_string())))
             (number_field("breaker", BREAKER, &number("breaker", breaker.to_string())))
@@ -195,7 +192,7 @@ fn show_form(visit: &Visit<'_>, refused: Option<&Exit>) -> Result<Page, Exit> {
     Ok(if refused.is_some() { page.with_status(StatusCode::CONFLICT) } else { page })
 }
 
-fn number_field(name: &str, (label, least, most): Number, value: &str) -> Markup {
+fn number_field<T: Display>(name: &str, (label, least, most): Number<T>, value: &str) -> Markup {
     field(
         name,
         label,
@@ -207,9 +204,12 @@ fn number_field(name: &str, (label, least, most): Number, value: &str) -> Markup
 }
 
 /// The number in a field, or the default of an empty field.
-fn number(given: Option<&str>, (label, least, most): Number, default: u32) -> Result<u32, Exit> {
+fn number<T>(given: Option<&str>, (label, least, most): Number<T>, default: T) -> Result<T, Exit>
+where
+    T: FromStr + PartialOrd + Display,
+{
     let Some(text) = given else { return Ok(default) };
-    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+    let number = text.parse().ok().filter(|number| (&least..=&most).contains(&number));
     let what = || format!("{label}: {text} is not a whole number from {least} to {most}");
     number.ok_or_else(|| Exit::say(Exit::USAGE, what()))
 }
@@ -254,18 +254,17 @@ fn request(visit: &Visit<'_>) -> Result<Request, Exit> {
         _ => None,
     };
     let act = given(asked, "step").into_iter().fold(act_with(*verb, result)?, Act::step);
-    let (rate, canary, breaker) = selected.defaults();
-    let number = |name: &str, range: Number, default: u32| number(given(asked, name), range, default);
-    let size = |number: u32| usize::try_from(number).unwrap_or(usize::MAX);
-    let (canary, breaker) = (number("canary", CANARY, canary)?, number("breaker", BREAKER, breaker)?);
-    let follows = |number: u32| if act.verb == Verb::Redrive { size(number) } else { 0 };
+    let Defaults { rate, canary, breaker } = selected.defaults();
+    let (canary, breaker) =
+        (number(given(asked, "canary"), CANARY, canary)?, number(given(asked, "breaker"), BREAKER, breaker)?);
+    let follows = |number: usize| if act.verb == Verb::Redrive { number } else { 0 };
     let options = ApplyOptions {
-        per_second: number("rate", RATE, rate)?,
+        per_second: number(given(asked, "rate"), RATE, rate)?,
         canary: follows(canary),
         breaker: follows(breaker),
         ..ApplyOptions::default()
     };
-    let limit = size(number("limit", LIMIT, MOST)?);
+    let limit = number(given(asked, "limit"), LIMIT, bulk::LIMIT)?;
     Ok(Request {
         filter: selected.filter(),
         act,

@@ -59,7 +59,7 @@ fn facts(view: &View) -> Markup {
         let text = on.to_string();
         ("waits for", html! { (foreign(&text)) " since " (moment(on.since)) ", until " (when(on.until)) })
     }));
-    rows.push(("failed attempts", html! { (view.attempts()) }));
+    rows.push(("attempts", html! { (view.attempts()) }));
     rows.extend(view.locked_by().map(|driver| ("driven by", foreign(driver))));
     rows.push(("begun", when(view.created())));
     match view.ended() {

@@ -25,7 +25,7 @@ impl Exported {
         let body = line["body"].as_str().ok_or("it has no body: export prints it")?;
         let mut delivery: Delivery = match &line["delivery"] {
             Value::Null => {
-                return Err("it was not received: only what a consumer set aside can be imported".to_owned());
+                return Err("it was not received: only received messages can be imported".to_owned());
             }
             delivery => serde_json::from_value(delivery.clone()).map_err(|error| error.to_string())?,
         };

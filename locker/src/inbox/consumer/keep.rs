@@ -183,15 +183,15 @@ impl Consumer {
         // Two deliveries of one message may fail at the same time. The condition on the receipt
         // keeps one dead letter, also after an operator has discarded the first.
         let token = context.new_id();
-        let put = context.store().transact("set the message aside", &actions, &token, context.until(None));
+        let put = context.store().transact("keep the message", &actions, &token, context.until(None));
         let is_new = match Box::pin(put).await {
             Ok(done) => matches!(done, Written::Done),
             Err(error @ Error::Unknown { .. }) => {
-                let what = "it is unknown whether it was set aside, so it may be delivered again";
+                let what = "it is unknown whether it was kept, so it may be delivered again";
                 return Err(ReceiveError::later(format!("{cause}{what}: {error}")));
             }
             Err(error) => {
-                return Err(ReceiveError::later(format!("{cause}it could not be set aside: {error}")));
+                return Err(ReceiveError::later(format!("{cause}it could not be kept: {error}")));
             }
         };
         // Another delivery may have left the body in the queue, which must not delete it.

@@ -30,9 +30,10 @@ pub use report::ConsumerReport;
 const ATTEMPTS: u32 = 10;
 /// The longest pause that a handler may ask for: an hour less than Amazon SQS hides a message,
 /// which it counts from the receive.
-const LONGEST_PAUSE: Duration = Duration::from_secs(11 * 60 * 60);
-/// The longest time of a handler: that of a Lambda function.
-const LEASE: Duration = Duration::from_secs(15 * 60);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(11 * 60 * 60);
+/// How long a handler, or code that decides, holds a message: the longest time of a Lambda
+/// function.
+pub(crate) const LEASE: Duration = Duration::from_secs(15 * 60);
 
 /// Processes the messages of one consumer, and dead-letters messages that fail for good. See
 /// [`Inbox::consumer`].

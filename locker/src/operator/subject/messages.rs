@@ -146,22 +146,27 @@ pub(in crate::operator) fn choices(message: &Message, now: DateTime<Utc>) -> Vec
     };
     let unsaid = message.held_until().map_or_else(String::new, |until| {
         let until = time::to_text(until);
-        format!(" (code that decided about it until {until} did not come back: it may have compensated it)")
+        format!(" (code held it until {until} and did not return: it may have compensated it)")
     });
     // The record does not contain whether there are earlier or later messages.
-    let turn = format!("once those of its {whose} before it are dealt with, and those behind it wait for it");
-    let again = format!("{who} again {turn}{unsaid}");
+    let turn = format!("after the earlier messages of its {whose}, and later messages wait for it");
+    let again = match message.expires().filter(|_| message.stored.has_expired(now)) {
+        None => format!("{who} again {turn}{unsaid}"),
+        Some(at) => {
+            format!("it expired at {}: a relay deletes it, and does not send it{unsaid}", time::to_text(at))
+        }
+    };
     let doubt = match message.class() {
         _ if message.consumer().is_none() => " (an attempt without a response may have arrived)",
         Some(Class::InDoubt) => " (its handler may have done it, or a part)",
         _ => "",
     };
     let discard =
-        || choice(Verb::Discard, format!("it is deleted and not {ended}{doubt}; it holds nothing up"));
-    let note = || choice(Verb::Note, "the reason stands beside it until the next act".to_owned());
+        || choice(Verb::Discard, format!("it is deleted and not {ended}{doubt}; it blocks no message"));
+    let note = || choice(Verb::Note, "lists show the reason until the next act".to_owned());
     match message.state() {
         MessageState::Dead => {
-            let archive = "it is kept, in no count and no list of what is dead; it holds nothing up";
+            let archive = "it is kept, but not listed or counted as dead; it blocks no message";
             let correct = "its body is replaced, and it stays dead until it is redriven";
             let mut choices = vec![
                 choice(Verb::Redrive, again),
@@ -174,8 +179,8 @@ pub(in crate::operator) fn choices(message: &Message, now: DateTime<Utc>) -> Vec
             choices
         }
         MessageState::Archived => {
-            let restore = "it is dead again, and holds up those behind it";
-            vec![choice(Verb::Restore, restore.to_owned()), discard(), note()]
+            let restore = format!("it is dead again, and blocks the later messages of its {whose}");
+            vec![choice(Verb::Restore, restore), discard(), note()]
         }
         MessageState::Unsent | MessageState::Waiting => Vec::new(),
     }

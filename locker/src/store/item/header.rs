@@ -227,7 +227,7 @@ impl Reader<'_> {
         if let Some(id) = self.owned(a::INPUT_ID)? {
             return Ok(Some(Body::Beside { codec, id, bytes: 0 }));
         }
-        let wrong = InvalidRecord::Form { attribute: a::INPUT, expected: "what inputCodec says" };
+        let wrong = InvalidRecord::Form { attribute: a::INPUT, expected: "encoded as inputCodec" };
         self.encoded(a::INPUT, codec).map(Body::Inline).map(Some).ok_or(wrong)
     }
 

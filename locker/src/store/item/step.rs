@@ -111,7 +111,7 @@ impl Reader<'_> {
 
     pub(super) fn result_inline(&self) -> Result<Option<Encoded>, InvalidRecord> {
         let Some(codec) = self.codec(a::RESULT_CODEC)? else { return Ok(None) };
-        let wrong = InvalidRecord::Form { attribute: a::RESULT, expected: "what resultCodec says" };
+        let wrong = InvalidRecord::Form { attribute: a::RESULT, expected: "encoded as resultCodec" };
         self.encoded(a::RESULT, codec).map(Some).ok_or(wrong)
     }
 

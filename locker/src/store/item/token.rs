@@ -194,7 +194,7 @@ impl<'a> Reader<'a> {
             (None, Some(_)) => self
                 .encoded(a::RESULT, codec)
                 .map(Body::Inline)
-                .ok_or(InvalidRecord::Form { attribute: a::RESULT, expected: "what resultCodec says" }),
+                .ok_or(InvalidRecord::Form { attribute: a::RESULT, expected: "encoded as resultCodec" }),
             _ => Err(InvalidRecord::Missing { attribute: a::RESULT }),
         }
     }

@@ -105,20 +105,15 @@ impl BeginBuilder {
         self
     }
 
-    /// Set how long the answer is kept after its completion, from 1 minute to 3,660 days.
-    pub const fn retain_for(mut self, kept: Duration) -> Self {
-        self.retention = Some(Retention::For(kept));
+    /// Sets how long the answer is kept after its completion, from 1 minute to 3,660 days, or
+    /// forever (default: [`Settings::retention`](crate::Settings::retention)).
+    pub const fn retention(mut self, retention: Retention) -> Self {
+        self.retention = Some(retention);
         self
     }
 
-    /// Keep the answer indefinitely.
-    pub const fn retain_forever(mut self) -> Self {
-        self.retention = Some(Retention::Forever);
-        self
-    }
-
-    /// Identify the request by its canonical JSON, so that the same key with a different request is
-    /// a mismatch. Leave out what differs between retries, such as the time of sending.
+    /// Identifies the request by its canonical JSON, so that the same key with a different request
+    /// is a mismatch. Leave out what differs between retries, such as the time of sending.
     ///
     /// Fingerprints are compared only if both the caller and the record have one.
     pub fn fingerprint<T: Serialize + ?Sized>(mut self, request: &T) -> Self {

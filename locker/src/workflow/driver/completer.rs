@@ -21,9 +21,6 @@ use crate::workflow::definition::Workflow;
 use crate::workflow::operator::list::{late_events, listing, waiting};
 use crate::workflow::workflows::Workflows;
 
-/// The least time that must be left to claim a workflow.
-const SHORTEST_DRIVE: std::time::Duration = std::time::Duration::from_secs(5);
-
 /// The longest run that a caller may set. The end of a run is a sum of times, and the sum must not
 /// overflow.
 const LONGEST_DRIVE: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
@@ -67,6 +64,9 @@ impl std::fmt::Debug for Completer {
 }
 
 impl Completer {
+    /// The shortest time that must be left to claim a workflow.
+    pub(crate) const LEAST: std::time::Duration = std::time::Duration::from_secs(5);
+
     /// Returns a completer without registered code.
     pub fn new(workflows: &Workflows) -> Self {
         Self {
@@ -240,7 +240,7 @@ impl Completer {
     pub(crate) fn takes_until(&self) -> Option<DateTime<Utc>> {
         let now = self.context.now();
         self.deadline.map(|deadline| {
-            let least = SHORTEST_DRIVE.min(self.longest);
+            let least = Self::LEAST.min(self.longest);
             let reserve = self.longest.min(time::between(now, deadline) / 2);
             time::before(deadline, reserve.max(least))
         })

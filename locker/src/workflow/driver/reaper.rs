@@ -86,6 +86,10 @@ pub struct ReaperReport {
 }
 
 impl Reaper {
+    /// The time for deleting one workflow. With less time before its deadline, the reaper begins
+    /// nothing. A deletion that is cut short keeps its key busy until the next run.
+    pub(crate) const LEAST: std::time::Duration = std::time::Duration::from_secs(2);
+
     /// Returns a reaper with the workflows and the code of a completer.
     pub fn new(completer: &Completer) -> Self {
         Self {

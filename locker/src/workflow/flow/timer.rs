@@ -66,7 +66,12 @@ impl Flow {
     /// # Cost
     ///
     /// Same as [`sleep`](Self::sleep).
-    pub async fn sleep_until(&self, name: impl IntoStepName, until: DateTime<Utc>) -> Result<(), Stop> {
+    pub async fn sleep_until(
+        &self,
+        name: impl IntoStepName,
+        until: impl Into<DateTime<Utc>>,
+    ) -> Result<(), Stop> {
+        let until = until.into();
         let path = self.path(name);
         let until = self.record_time(path.clone(), |_| until).await?;
         self.wait_until(&path, until)

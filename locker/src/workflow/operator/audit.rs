@@ -10,12 +10,9 @@ use crate::core::{answer, shard};
 use crate::error::Error;
 use crate::session::AuditRecord;
 use crate::session::Session;
-use crate::session::listing::ListBuilder;
+use crate::session::listing::{ListBuilder, TOKENS_AND_ACTS};
 use crate::store::Layout;
 use crate::workflow::workflows::Workflows;
-
-/// The default number of acts in a listing.
-const LIMIT: usize = 1000;
 
 impl Workflows {
     /// Lists operators' acts on workflows and their steps since a time, oldest first: the operator,
@@ -24,7 +21,12 @@ impl Workflows {
     /// An audit record outlives its workflow
     /// ([`Settings::audit_retention`](crate::Settings::audit_retention)).
     pub fn audit(&self, since: impl Into<DateTime<Utc>>) -> ListBuilder<AuditRecord> {
-        let list = ListBuilder::new(Session::clone(self.context()), &Layout::WORKFLOWS, shard::AUDIT, LIMIT);
+        let list = ListBuilder::new(
+            Session::clone(self.context()),
+            &Layout::WORKFLOWS,
+            shard::AUDIT,
+            TOKENS_AND_ACTS,
+        );
         list.since(since.into())
     }
 

@@ -7,14 +7,11 @@ use crate::core::time;
 use crate::core::token::work::Work;
 use crate::core::workflow::header::{Awaited, List, State, Waits};
 use crate::session::Session;
-use crate::session::listing::{Entry, ListBuilder, Listed};
+use crate::session::listing::{Entry, ListBuilder, Listed, WORKFLOWS_AND_MESSAGES};
 use crate::store::Layout;
 #[cfg(feature = "operator")]
 use crate::workflow::View;
 use crate::workflow::workflows::Workflows;
-
-/// The default number of workflows in a listing.
-const LIMIT: usize = 100;
 
 impl Workflows {
     /// Lists workflows from the index, which is eventually consistent, oldest due time first.
@@ -24,7 +21,7 @@ impl Workflows {
 }
 
 pub(crate) fn listing(session: &Session, list: List) -> ListBuilder<Summary> {
-    ListBuilder::new(session.clone(), &Layout::WORKFLOWS, list.base(), LIMIT)
+    ListBuilder::new(session.clone(), &Layout::WORKFLOWS, list.base(), WORKFLOWS_AND_MESSAGES)
 }
 
 /// Lists the workflows that wait for an event or a timer and are not due. The list is longer than
@@ -36,7 +33,7 @@ pub(crate) fn waiting(session: &Session) -> ListBuilder<Summary> {
 
 /// Lists the late events that are not handled yet, in the order of their arrival.
 pub(crate) fn late_events(session: &Session) -> ListBuilder<LateEvent> {
-    ListBuilder::new(session.clone(), &Layout::WORKFLOWS, LATE, LIMIT)
+    ListBuilder::new(session.clone(), &Layout::WORKFLOWS, LATE, WORKFLOWS_AND_MESSAGES)
 }
 
 impl ListBuilder<Summary> {

@@ -41,7 +41,14 @@ impl Message {
         short_digest(revision::content_of(&self.stored.revision))
     }
 
-    /// The consumer that received it and set it aside. `None`: it is to be sent.
+    /// The time from which a relay deletes it instead of sending it: see
+    /// [`NewMessage::expires`](crate::message::NewMessage::expires). `None`: it does not expire.
+    #[must_use]
+    pub fn expires(&self) -> Option<DateTime<Utc>> {
+        self.stored.expires
+    }
+
+    /// The consumer that received it. `None`: it is to be sent.
     #[must_use]
     pub fn consumer(&self) -> Option<&str> {
         consumer_of(&self.stored.at.workflow)

@@ -28,7 +28,7 @@ use crate::workflow::workflows::Workflows;
 pub(in crate::workflow) fn result_of(kind: StepKind, result: &impl Serialize) -> Result<StepResult, Error> {
     let json = answer::to_json(result)?;
     if kind == StepKind::Compensation && answer::from_json::<Compensated>(&json).is_err() {
-        let expected = r#""done" or "nothing": what the compensation came to"#;
+        let expected = r#""done" or "nothing""#;
         return Err(FormMismatch::of("the result of a compensation", expected).into());
     }
     Ok(answer::encode_for_item(json)?.into())

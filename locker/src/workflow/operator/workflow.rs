@@ -80,7 +80,27 @@ pub(crate) struct Prepared<'a> {
 /// Each event as it was read, if it has a record, and as it will be written.
 pub(super) type EventChanges<'a> = Vec<(Option<&'a EventRecord>, EventRecord)>;
 
-impl Prepared<'_> {
+impl<'a> Prepared<'a> {
+    /// Removes the steps and events that do not fit into the transaction of the act. They are
+    /// written first, so that each unread event of an ended workflow is listed.
+    fn beyond(&mut self) -> Vec<Vec<Over<'a>>> {
+        let steps = self.steps.split_off(self.steps.len().min(MOST_RECORDS));
+        let steps = steps.chunks(MOST_RECORDS).map(|steps| {
+            steps.iter().map(|(seen, next)| Over::Step(*seen, next.clone())).collect::<Vec<_>>()
+        });
+        let mut parts: Vec<_> = steps.collect();
+        let fits = |events: &EventChanges<'_>, others| {
+            fitting(events.iter().map(|(_, next)| next), others).min(events.len())
+        };
+        let mut events = self.events.split_off(fits(&self.events, self.steps.len()));
+        while !events.is_empty() {
+            let others = events.split_off(fits(&events, 0).max(1));
+            parts.push(events.into_iter().map(|(seen, next)| Over::Event(seen, next)).collect());
+            events = others;
+        }
+        parts
+    }
+
     /// Only the audit record.
     pub(super) const fn of(verb: &'static str, audit: WorkflowAudit) -> Self {
         Self {
@@ -115,10 +135,10 @@ fn separate_items(header: &Header) -> Vec<String> {
     input.into_iter().chain(answer).collect()
 }
 
-/// Returns the outcome of a refused close. `cancelled`: an earlier transaction cancelled steps.
-fn after_cancels(verb: &'static str, refused: Intervened, cancelled: bool) -> Result<Intervened, Error> {
-    if cancelled {
-        let source = "some steps in doubt were cancelled, and then the workflow changed; read it, and close it if it is in quarantine".into();
+/// Returns the outcome of a refused close. `begun`: an earlier transaction was applied.
+fn after_part(verb: &'static str, refused: Intervened, begun: bool) -> Result<Intervened, Error> {
+    if begun {
+        let source = "some steps were cancelled or some events became late before the workflow changed; read it, and close it again if it is in quarantine".into();
         return Err(Error::Unknown { verb, tries: 1, source });
     }
     Ok(refused)
@@ -315,48 +335,41 @@ impl Workflows {
         {
             return Ok(Intervened::NotPossible);
         }
-        let (answer, audit) = (prepared.answer, Some(&prepared.audit));
-        let left = prepared.events.iter().map(|(_, next)| next.clone());
-        let left: Vec<_> = left.filter(|_| matches!(act, WorkflowAct::Close)).collect();
         let until = context.until(None);
-        // A transaction takes 100 items. Steps beyond the first 90 are cancelled first, in
-        // transactions that also check that the workflow is as the operator saw it. If such a
-        // transaction is refused, the operator reads the workflow and closes it again.
-        let first = prepared.steps.split_off(prepared.steps.len().min(MOST_RECORDS));
-        let mut cancelled = false;
-        for steps in first.chunks(MOST_RECORDS) {
-            let steps = steps.iter().map(|(seen, next)| Over::Step(*seen, next.clone()));
-            let steps: Vec<_> = steps.chain([Over::Unchanged(&seen.header)]).collect();
-            let written = context.store().change_together(verb, &steps, &[], None, until);
-            let written = Box::pin(written).await.map_err(|error| error.unsure_if(cancelled))?;
+        // If one of these is refused, the operator reads the workflow and closes it again.
+        let mut begun = false;
+        for mut records in prepared.beyond() {
+            records.push(Over::Unchanged(&seen.header));
+            let written = context.store().change_together(verb, &records, &[], None, until);
+            let written = Box::pin(written).await.map_err(|error| error.unsure_if(begun))?;
             match Intervened::of(verb, &written)? {
-                Intervened::Done => cancelled = true,
-                refused => return after_cancels(verb, refused, cancelled),
+                Intervened::Done => {
+                    metrics::count_left_events(records.iter().filter_map(|record| match record {
+                        Over::Event(_, next) => Some(next),
+                        _ => None,
+                    }));
+                    begun = true;
+                }
+                refused => return after_part(verb, refused, begun),
             }
         }
-        let fits = fitting(prepared.events.iter().map(|(_, next)| next), prepared.steps.len());
-        let beyond = prepared.events.split_off(prepared.events.len().min(fits));
+        let left = prepared.events.iter().map(|(_, next)| next.clone());
+        let left: Vec<_> = left.filter(|_| matches!(act, WorkflowAct::Close)).collect();
         let headers: Vec<_> = prepared.header.into_iter().map(|next| (Some(&seen.header), next)).collect();
         let steps = prepared.steps.into_iter().map(|(seen, next)| Over::Step(seen, next));
         let events = prepared.events.into_iter().map(|(seen, next)| Over::Event(seen, next));
         let unchanged = prepared.depends.then_some(Over::Unchanged(&seen.header));
         let erased = prepared.erased.into_iter().map(|item| Over::Erased(&seen.header.workflow, item));
         let records: Vec<_> = steps.chain(events).chain(unchanged).chain(erased).collect();
-        let changed = context.store().change_together(verb, &records, &headers, audit, until);
-        let changed = Box::pin(changed).await.map_err(|error| error.unsure_if(cancelled))?;
+        let changed = context.store().change_together(verb, &records, &headers, Some(&prepared.audit), until);
+        let changed = Box::pin(changed).await.map_err(|error| error.unsure_if(begun))?;
         let intervened = Intervened::of(verb, &changed)?;
         if intervened != Intervened::Done {
-            return after_cancels(verb, intervened, cancelled);
+            return after_part(verb, intervened, begun);
         }
         let name = &seen.header.name;
-        answer.into_iter().for_each(|answer| metrics::count_event(name, answer));
+        prepared.answer.into_iter().for_each(|answer| metrics::count_event(name, answer));
         metrics::count_left_events(&left);
-        // The workflow has ended, so its code reads none of them.
-        for event in beyond.into_iter().filter_map(|(seen, _)| seen) {
-            let leave = EventAct::Leave { undoes: false };
-            let left = context.act_on_event("leave the event", event.clone(), &leave, context.until(None));
-            Box::pin(left).await.map_err(Error::unsure)?;
-        }
         Ok(intervened)
     }
 

@@ -1,7 +1,5 @@
 //! One run of the reaper: both kinds of due workflows at once, and many workflows side by side.
 
-use std::time::Duration;
-
 use super::{Reaper, ReaperReport};
 use crate::core::rounds::{Entry, Kind};
 use crate::core::time;
@@ -10,10 +8,6 @@ use crate::error::Error;
 use crate::session::due_work::{Counts, DueWork, Lists, Page, Pool, RunReport, Turn, Work, in_own_task};
 use crate::store::{Layout, Positions, Row};
 use crate::workflow::driver::run::PATIENCE;
-
-/// The time limit for deleting one workflow. A deletion that is cut short keeps its key busy until
-/// the next run.
-const DELETION: Duration = Duration::from_secs(2);
 
 /// The pools: neither keeps the other waiting, neither by a backlog of deletions nor by last
 /// attempts that hang.
@@ -32,7 +26,7 @@ pub(super) async fn all(reaper: &Reaper) -> Result<RunReport<ReaperReport>, Erro
     let finished = lists(&[List::Finished.base()]);
     let unfinished = lists(&[List::Unfinished, List::Failing].map(List::base));
     let left = deadline.map(|deadline| time::between(context.now(), deadline));
-    let deletes = |deadline| time::before(deadline, DELETION.min(left.unwrap_or_default() / 4));
+    let deletes = |deadline| time::before(deadline, Reaper::LEAST.min(left.unwrap_or_default() / 4));
     let of_finished = std::iter::repeat_n(FINISHED, finished.len());
     let work = DueWork {
         pools: vec![
