@@ -293,6 +293,12 @@ mod tests {
     }
 
     #[test]
+    fn a_cause_without_its_ids_is_still_readable() {
+        assert_eq!(alike("POST /charges/ch_1a2b3c: no reply"), "post /charges/#: no reply");
+        assert_eq!(alike("order 7781 of bob@example.com: HTTP 503"), "order # of #: http 503");
+    }
+
+    #[test]
     fn the_id_of_a_group_stays() {
         assert_eq!(id_of(&["held", "no reply"]), id_of(&["held", "no reply"]));
         assert_ne!(id_of(&["held", "no reply"]), id_of(&["heldno", " reply"]));
