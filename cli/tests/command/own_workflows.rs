@@ -1,34 +1,24 @@
 //! Workflow code that the command runs: none in the stock command, one's own in the example.
 
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use locker::workflow::{Flow, Stop, Workflow, Workflows};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::place;
 
-/// The same workflow as in the example, for starting it.
-struct Greet;
+/// The same workflow as in the example, for starting it with an input of this type.
+struct Greet<I>(PhantomData<I>);
 
-impl Workflow for Greet {
+impl<I: Serialize + DeserializeOwned + Send + Sync + 'static> Workflow for Greet<I> {
     const NAME: &'static str = "greet";
-    type Input = String;
+    type Input = I;
     type Output = String;
 
-    async fn run(&self, _: &Flow, _: String) -> Result<String, Stop> {
-        Err(Stop::fail("the example runs it"))
-    }
-}
-
-/// Another version of the same workflow.
-struct Numbered;
-
-impl Workflow for Numbered {
-    const NAME: &'static str = "greet";
-    type Input = u32;
-    type Output = String;
-
-    async fn run(&self, _: &Flow, _: u32) -> Result<String, Stop> {
+    async fn run(&self, _: &Flow, _: I) -> Result<String, Stop> {
         Err(Stop::fail("the example runs it"))
     }
 }
@@ -72,7 +62,11 @@ fn a_command_with_its_own_code_completes_and_reaps() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let workflows = Workflows::new(&client, place.workflows()).expect("workflows");
-        workflows.start(&Greet, "greet/7", &"Ada".to_owned()).enqueue().await.expect("an outcome");
+        workflows
+            .start(&Greet(PhantomData), "greet/7", &"Ada".to_owned())
+            .enqueue()
+            .await
+            .expect("an outcome");
     });
     let completed = place.run_by(example(), &["complete", "--output", "json"]);
     assert_eq!((completed.code, &completed.json()["completed"]), (0, &json!(1)), "{}", completed.said);
@@ -93,7 +87,7 @@ fn run_that_quarantines_a_workflow_exits_with_5() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let workflows = Workflows::new(&place.client(), place.workflows()).expect("workflows");
-        workflows.start(&Numbered, "greet/7", &7).enqueue().await.expect("an outcome");
+        workflows.start(&Greet(PhantomData), "greet/7", &7_u32).enqueue().await.expect("an outcome");
     });
     let completed = place.run_by(example(), &["complete"]);
     assert_eq!(completed.code, 5, "{}", completed.said);
@@ -107,7 +101,7 @@ fn event_of_own_code_is_logged_without_control_characters() {
     runtime.block_on(async {
         let workflows = Workflows::new(&place.client(), place.workflows()).expect("workflows");
         let name = "Ada\u{1b}[2J\u{202e}\u{200b}\r\nforged".to_owned();
-        workflows.start(&Greet, "greet/7", &name).enqueue().await.expect("an outcome");
+        workflows.start(&Greet(PhantomData), "greet/7", &name).enqueue().await.expect("an outcome");
     });
     let completed = place.run_by(example(), &["-v", "complete"]);
     assert_eq!(completed.code, 0, "{}", completed.said);

@@ -14,6 +14,11 @@ use crate::store::{Layout, Positions, Query, Row};
 
 /// The number of entries that one request asks for.
 const PAGE: usize = 100;
+/// The default number of tokens or acts in a listing.
+pub(crate) const TOKENS_AND_ACTS: usize = 1000;
+/// The default number of workflows or messages in a listing.
+#[cfg(feature = "workflow")]
+pub(crate) const WORKFLOWS_AND_MESSAGES: usize = 100;
 
 /// Lists tokens or workflows, oldest due time first, over all shards.
 ///
@@ -97,12 +102,6 @@ pub trait Listed: Sized {
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Entry(pub(crate) Row);
-
-/// The default number of tokens or acts in a listing.
-pub(crate) const TOKENS_AND_ACTS: usize = 1000;
-/// The default number of workflows or messages in a listing.
-#[cfg(feature = "workflow")]
-pub(crate) const WORKFLOWS_AND_MESSAGES: usize = 100;
 
 impl<T> ListBuilder<T> {
     pub(crate) const fn new(

@@ -336,6 +336,12 @@ impl Workflows {
             return Ok(Intervened::NotPossible);
         }
         let until = context.until(None);
+        let count_left = |records: &[Over<'_>]| {
+            metrics::count_left_events(records.iter().filter_map(|record| match record {
+                Over::Event(_, next) if matches!(act, WorkflowAct::Close) => Some(next),
+                _ => None,
+            }));
+        };
         // If one of these is refused, the operator reads the workflow and closes it again.
         let mut begun = false;
         for mut records in prepared.beyond() {
@@ -344,17 +350,12 @@ impl Workflows {
             let written = Box::pin(written).await.map_err(|error| error.unsure_if(begun))?;
             match Intervened::of(verb, &written)? {
                 Intervened::Done => {
-                    metrics::count_left_events(records.iter().filter_map(|record| match record {
-                        Over::Event(_, next) => Some(next),
-                        _ => None,
-                    }));
+                    count_left(&records);
                     begun = true;
                 }
                 refused => return after_part(verb, refused, begun),
             }
         }
-        let left = prepared.events.iter().map(|(_, next)| next.clone());
-        let left: Vec<_> = left.filter(|_| matches!(act, WorkflowAct::Close)).collect();
         let headers: Vec<_> = prepared.header.into_iter().map(|next| (Some(&seen.header), next)).collect();
         let steps = prepared.steps.into_iter().map(|(seen, next)| Over::Step(seen, next));
         let events = prepared.events.into_iter().map(|(seen, next)| Over::Event(seen, next));
@@ -369,7 +370,7 @@ impl Workflows {
         }
         let name = &seen.header.name;
         prepared.answer.into_iter().for_each(|answer| metrics::count_event(name, answer));
-        metrics::count_left_events(&left);
+        count_left(&records);
         Ok(intervened)
     }
 
