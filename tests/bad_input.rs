@@ -11,7 +11,7 @@ use aws_sdk_dynamodb::types::{
     ProjectionType, ScalarAttributeType, TimeToLiveSpecification,
 };
 use locker::{BeginBuilder, Error, FingerprintKey, Locker, Operator, Retention, Settings};
-use locker_tests::{Bench, DAY, client_for, held_by, unhurried};
+use locker_tests::{Bench, DAY, Gate, client_for, held_by, unhurried};
 
 async fn refusal(token: BeginBuilder) -> String {
     token.begin().await.expect_err("it must be refused").to_string()
@@ -155,6 +155,17 @@ async fn make(bench: &Bench, name: &str, key: &str, index: Option<(&str, Project
 
 async fn problems(bench: &Bench, table: &str) -> Vec<String> {
     locker::check_table(&bench.client, table).await.expect("a check").problems
+}
+
+#[tokio::test(start_paused = true)]
+async fn index_that_is_being_built_is_a_problem() {
+    let bench = Bench::new().await;
+    let gate = Gate::default();
+    let built = r#""IndexStatus":"ACTIVE""#;
+    gate.replace_in_replies(built, &built.replace("ACTIVE", "CREATING"));
+    let table = locker::check_table(&bench.engine.client_behind(&gate), &bench.table).await.expect("a check");
+    let said = "the index byStatus is still being built; listings are incomplete until it is active";
+    assert_eq!(table.problems, [said]);
 }
 
 #[tokio::test(start_paused = true)]

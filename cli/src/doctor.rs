@@ -15,6 +15,7 @@ use serde_json::json;
 
 use crate::connection::Connection;
 use crate::exit::{Exit, first_line};
+use crate::hint::Hint;
 use crate::options::Output;
 use crate::output;
 
@@ -96,10 +97,14 @@ async fn write(connection: &Connection) -> Result<Vec<String>, Error> {
     let token = connection.locker.token(("locker/doctor", unique)).expect_within(hours(24));
     let lock = match token.requested_at(output::now() + hours(1)).begin().await? {
         Begun::Acquired(lock) => lock,
-        Begun::Completed(replay) => return Ok(vec![not_acquired(replay.record())]),
-        Begun::Failed(failure) | Begun::Held(failure) => return Ok(vec![not_acquired(failure.record())]),
-        Begun::InProgress(holder) => return Ok(vec![not_acquired(holder.record())]),
-        Begun::Mismatch(record) | Begun::Restored(record) => return Ok(vec![not_acquired(&record)]),
+        Begun::Completed(replay) => return Ok(vec![not_acquired(connection, replay.record())]),
+        Begun::Failed(failure) | Begun::Held(failure) => {
+            return Ok(vec![not_acquired(connection, failure.record())]);
+        }
+        Begun::InProgress(holder) => return Ok(vec![not_acquired(connection, holder.record())]),
+        Begun::Mismatch(record) | Begun::Restored(record) => {
+            return Ok(vec![not_acquired(connection, &record)]);
+        }
     };
     match lock.extend(hours(25)).await {
         Ok(lock) => {
@@ -118,10 +123,10 @@ async fn write(connection: &Connection) -> Result<Vec<String>, Error> {
 }
 
 /// The problem if a token under a new key is not acquired.
-fn not_acquired(record: &Record) -> String {
-    let (key, state) = (record.key().as_str(), record.state().as_str());
+fn not_acquired(connection: &Connection, record: &Record) -> String {
+    let (show, state) = (Hint::Show(record.key().as_str()).on(connection), record.state().as_str());
     format!(
-        "the token of a new key is {state}, so UpdateItem and DeleteItem were not checked; look at it with `locker show {key}`"
+        "the token of a new key is {state}, so UpdateItem and DeleteItem were not checked; look at it with `{show}`"
     )
 }
 

@@ -17,6 +17,8 @@ pub(crate) enum Hint<'a> {
     ShowWorkflow(&'a str),
     /// Shows a message by its short id.
     ShowMessage(&'a str),
+    /// Lists records. The text has the arguments of `ls`.
+    List(&'static str),
     /// Lists the records of a group.
     ListGroup(&'a str),
     /// Lists the dead messages of a group.
@@ -42,6 +44,7 @@ impl<'a> Hint<'a> {
             Self::Show(key) => format!("show {}", quoted(key)),
             Self::ShowWorkflow(stored) => format!("workflow show {}", versioned(stored)),
             Self::ShowMessage(id) => format!("dead show {}", quoted(id)),
+            Self::List(arguments) => format!("ls {arguments}"),
             Self::ListGroup(id) => format!("ls --group {}", quoted(id)),
             Self::ListDead(id) => format!("ls messages --need dead --group {}", quoted(id)),
             Self::ListConsumer(name) => format!("ls messages --need dead --consumer {}", quoted(name)),
@@ -99,6 +102,7 @@ pub(crate) mod tests {
             Hint::ShowWorkflow("buy\u{202e}/7 v2"),
             Hint::Show("order/\u{1b}[2J'7"),
             Hint::ShowMessage("9a8fac0a"),
+            Hint::List("tokens --due"),
             Hint::ListGroup("9a8fac0a"),
             Hint::ListDead("9a8fac0a"),
             Hint::ListConsumer("packer"),

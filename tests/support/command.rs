@@ -124,6 +124,12 @@ impl Place {
         Ran::of(self.command_of(binary.as_ref(), arguments).output().expect("the command runs"))
     }
 
+    /// A text of the command in which the lines to paste have no options of this place.
+    #[must_use]
+    pub fn without_options(&self, said: &str) -> String {
+        said.replace(&format!("locker {} ", self.options.join(" ")), "locker ")
+    }
+
     /// Whether the tables are in the directory.
     #[must_use]
     pub fn is_embedded(&self) -> bool {

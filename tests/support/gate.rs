@@ -1,5 +1,5 @@
 //! A gate in front of an engine: it refuses requests with an error of AWS, checks who signed them,
-//! and cuts items out of refusals.
+//! changes replies, and answers some requests itself.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -28,12 +28,28 @@ struct State {
     signers: Vec<String>,
     only_signed_by: Option<String>,
     keeps_items: bool,
+    reads_are_behind: bool,
+    leaves_batch: bool,
+    replaced: Option<[String; 2]>,
 }
 
 impl State {
     /// The error in the place of the reply to this request.
     fn loses_this(&mut self) -> Option<String> {
         self.lost.take_if(|(place, _)| *place == self.arrived).map(|(_, says)| says)
+    }
+
+    /// The answer of the gate to this request.
+    fn answers(&mut self, request: &HttpRequest) -> Option<serde_json::Value> {
+        let target = request.headers().get("x-amz-target")?;
+        let asked: serde_json::Value = serde_json::from_slice(request.body().bytes()?).ok()?;
+        if target.ends_with(".GetItem") && self.reads_are_behind && asked["ConsistentRead"] != true {
+            return Some(json!({}));
+        }
+        if target.ends_with(".BatchWriteItem") && std::mem::take(&mut self.leaves_batch) {
+            return Some(json!({ "UnprocessedItems": asked["RequestItems"] }));
+        }
+        None
     }
 }
 
@@ -60,6 +76,21 @@ impl Gate {
     /// Answer as an engine that returns no item with a failed condition.
     pub fn keep_items(&self) {
         self.state().keeps_items = true;
+    }
+
+    /// Answer each eventually consistent read as if the item had not been written yet.
+    pub fn keep_reads_behind(&self) {
+        self.state().reads_are_behind = true;
+    }
+
+    /// Answer the next batch as if DynamoDB had processed nothing of it.
+    pub fn leave_batch(&self) {
+        self.state().leaves_batch = true;
+    }
+
+    /// Replace this text in each reply.
+    pub fn replace_in_replies(&self, text: &str, with: &str) {
+        self.state().replaced = Some([text, with].map(str::to_owned));
     }
 
     /// How many requests arrived.
@@ -119,19 +150,27 @@ impl HttpConnector for Gated {
                 json!({ "__type": format!("com.amazonaws.dynamodb.v20120810#{code}"), "message": "refused" });
             return HttpConnectorFuture::ready(Ok(reply(status, body.to_string())));
         }
+        if let Some(answer) = self.gate.state().answers(&request) {
+            return HttpConnectorFuture::ready(Ok(reply(200, answer.to_string())));
+        }
         let keeps_items = self.gate.state().keeps_items;
+        let replaced = self.gate.state().replaced.clone();
         let passed = self.real.call(request);
         HttpConnectorFuture::new(async move {
             let mut reply = passed.await?;
             if let Some(says) = lost {
                 return Err(ConnectorError::io(says.into()));
             }
+            let body = std::mem::replace(reply.body_mut(), SdkBody::taken());
+            let bytes = ByteStream::new(body).collect().await.expect("a body").into_bytes();
+            let mut text = String::from_utf8(bytes.to_vec()).expect("text");
             if keeps_items && reply.status().as_u16() == 400 {
-                let body = std::mem::replace(reply.body_mut(), SdkBody::taken());
-                let bytes = ByteStream::new(body).collect().await.expect("a body").into_bytes();
-                let refusal = without_item(std::str::from_utf8(&bytes).expect("text"));
-                *reply.body_mut() = SdkBody::from(refusal);
+                text = without_item(&text);
             }
+            if let Some([from, to]) = replaced {
+                text = text.replace(&from, &to);
+            }
+            *reply.body_mut() = SdkBody::from(text);
             Ok(reply)
         })
     }

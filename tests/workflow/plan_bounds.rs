@@ -195,7 +195,7 @@ async fn items_of_a_plan_are_in_the_order_of_their_age() {
         }
         desk.bench.clock.set(end);
         let console = Console::new().tokens(&locker);
-        let plan = console.plan(Filter::new(), Act::release(), &ada()).await.unwrap();
+        let plan = console.plan(Filter::new().owner("test"), Act::release(), &ada()).await.unwrap();
         let keys: Vec<_> = plan.items.iter().map(|item| item.work.key()).collect();
         assert_eq!(keys, order, "{plan:?}");
     }

@@ -123,7 +123,8 @@ async fn work_that_runs_by_now_is_left_by_a_plan_that_was_made_before() {
     let asked = Arc::clone(&runs);
     let console =
         Console::new().tokens(&locker).running(move |_: &Record| Some(asked.load(Ordering::SeqCst)));
-    let plan = console.plan(Filter::new().need(Need::Overdue), Act::release(), &ada()).await.unwrap();
+    let overdue = Filter::new().need(Need::Overdue).prefix("pay/");
+    let plan = console.plan(overdue, Act::release(), &ada()).await.unwrap();
     assert_eq!((plan.items.len(), plan.items[0].unknown.len()), (1, 0));
     runs.store(true, Ordering::SeqCst);
     let report = console.apply(&plan, &fast(), goes_on).await.unwrap();

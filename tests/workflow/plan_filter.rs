@@ -1,13 +1,15 @@
 //! A filter, an act and a reason for a plan: which are refused before a request, and which match.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use chrono::DateTime;
 use locker::operator::{Act, Console, Filter, Need};
 use locker::{Error, Operator};
 use locker_tests::{ada, held_by, record_of};
 use serde_json::json;
 
-use crate::bench::Desk;
+use crate::bench::{Desk, LATER};
 use crate::plan::hold;
 
 #[tokio::test(start_paused = true)]
@@ -58,6 +60,41 @@ async fn reason_without_room_for_the_plan_is_refused_when_planned() {
     assert_eq!(plan(room).await.unwrap().items.len(), 1);
     let refused = plan(room + 1).await.unwrap_err();
     assert!(matches!(refused, Error::Invalid(_)), "{refused}");
+}
+
+/// Their owners died, so nothing but their keys tells a charge from a mail.
+#[tokio::test(start_paused = true)]
+async fn overdue_tokens_without_a_cause_are_selected_by_more_than_their_group() {
+    let desk = Desk::new().await;
+    let (locker, _) = desk.bench.machine();
+    for key in ["charge/1", "mail/1", "mail/2"] {
+        drop(held_by(locker.token(key)).await);
+    }
+    hold(&locker, 1).await;
+    desk.bench.clock.advance(LATER);
+    let console = Console::new().tokens(&locker);
+    let plan = async |filter: Filter| {
+        let plan = console.plan(filter, Act::release(), &ada()).await.unwrap();
+        let because: BTreeSet<_> = plan.left_out.iter().map(|left_out| left_out.because.clone()).collect();
+        (plan.items.len(), plan.left_out.len(), because.into_iter().collect::<Vec<_>>())
+    };
+    let groups = console.status().await.unwrap().groups;
+    let of = |need: Need| groups.iter().find(|group| group.need == need).unwrap().id.clone();
+    let said = "it has no cause, and other tokens without a cause may be other work: select them by their keys, their \
+                owner or a text as well";
+    let overdue = of(Need::Overdue);
+    for filter in [
+        Filter::new().group(&overdue),
+        Filter::new().text(&overdue),
+        Filter::new().need(Need::Overdue),
+        Filter::new().due().since(DateTime::UNIX_EPOCH),
+    ] {
+        assert_eq!(plan(filter.clone()).await, (0, 3, vec![said.to_owned()]), "{filter:?}");
+        assert_eq!(plan(filter.clone().prefix("mail/")).await, (2, 0, vec![]), "{filter:?}");
+        assert_eq!(plan(filter.clone().owner("test")).await, (3, 0, vec![]), "{filter:?}");
+    }
+    assert_eq!(plan(Filter::new().need(Need::Overdue).text("mail/")).await, (2, 0, vec![]));
+    assert_eq!(plan(Filter::new().group(of(Need::Held))).await, (1, 0, vec![]), "it has a cause");
 }
 
 #[tokio::test(start_paused = true)]

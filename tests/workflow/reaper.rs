@@ -1,11 +1,14 @@
 //! The reaper: deletes finished workflows, keeps evidence and a ledger, and gives the rest one last
 //! attempt.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use locker::workflow::{Completer, Flow, Limits, List, Outcome, Reaper, RetryPolicy, State, Stop, Workflow};
+use locker::workflow::{
+    Completer, Flow, Limits, List, Outcome, Reaper, RetryPolicy, State, Stop, Workflow, Workflows,
+};
 use locker::{Failure, Intervened, Operator, Retention};
-use locker_tests::Fate;
+use locker_tests::{Exchange, Fate, Gate};
 
 use crate::bench::{Books, Desk, LATER};
 
@@ -236,6 +239,66 @@ async fn killed_at_every_exchange_it_resumes_where_it_was() {
         }
     }
     assert!(n > 5, "{n}");
+}
+
+/// Its answer is stored in a separate item.
+#[derive(Clone)]
+struct Large;
+
+impl Workflow for Large {
+    const NAME: &'static str = "large";
+    type Input = ();
+    type Output = String;
+
+    async fn run(&self, _: &Flow, (): ()) -> Result<String, Stop> {
+        let mut random = fastrand::Rng::with_seed(7);
+        Ok((0..10_000).map(|_| random.alphanumeric()).collect())
+    }
+}
+
+#[tokio::test]
+async fn items_that_dynamodb_left_in_a_batch_are_deleted_next() {
+    let desk = Desk::new().await;
+    desk.machine().0.start(&Large, "large/1", &()).run().await.unwrap();
+    assert!(sorts(&desk, "large/1").await.iter().any(|item| item.starts_with("#answer/")));
+    desk.bench.clock.advance(YEAR);
+    let gate = Gate::default();
+    gate.leave_batch();
+    let workflows = Workflows::builder(&desk.bench.engine.client_behind(&gate), &desk.table)
+        .with_clock(Arc::new(desk.bench.clock.clone()))
+        .build()
+        .unwrap();
+    let reaped = Reaper::new(&Completer::new(&workflows).register(Large)).run().await.unwrap();
+    assert_eq!((reaped.deleted, reaped.failed), (1, 0), "{reaped:?}");
+    let left = sorts(&desk, "large/1").await;
+    assert!(left.len() == 1 && left[0].starts_with("~ledger/"), "{left:?}");
+}
+
+/// The index still lists the workflow that another reaper has deleted since.
+#[tokio::test]
+async fn next_workflow_of_a_key_stays_for_its_own_retention() {
+    let desk = Desk::new().await;
+    let job = played(&desk, "job/1", Course::Well).await;
+    desk.bench.clock.advance(YEAR);
+    let (workflows, wire) = desk.machine_with(|settings, _| {
+        settings.attempt_timeout = Duration::from_secs(60);
+        settings.give_up_after = Duration::from_secs(60);
+    });
+    let reads_it =
+        |exchange: &Exchange| exchange.operation == "Query" && exchange.request["IndexName"].is_null();
+    wire.matching(reads_it, Fate::HeldBefore);
+    let late = Reaper::new(&Completer::new(&workflows).register(job.clone()));
+    let late = tokio::spawn(async move { late.run().await });
+    while wire.held() == 0 {
+        assert!(!late.is_finished(), "it reads the workflow");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(reaper(&desk, &job).0.run().await.unwrap().deleted, 1);
+    played(&desk, "job/1", Course::Well).await;
+    wire.let_through();
+    let reaped = late.await.unwrap().unwrap();
+    assert_eq!((reaped.deleted, reaped.failed), (0, 0), "{reaped:?}");
+    assert_eq!(desk.view("job/1").await.state(), State::Completed);
 }
 
 #[tokio::test]

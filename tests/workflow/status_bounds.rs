@@ -51,17 +51,20 @@ async fn run_of(desk: &Desk, machine: Machine) -> LastRun {
 async fn a_group_shows_its_oldest_with_the_cause_of_that_one() {
     let desk = Desk::new().await;
     let (locker, _) = desk.bench.machine();
+    let mut held = Vec::new();
     // What is due later was begun first: held is what was begun, and the list is in the order of
     // due times.
     for (key, due) in [("oldest", LATER * 3), ("middle", LATER * 2), ("newest", MINUTE)] {
         let lock = held_by(locker.token(key).expect_within(due)).await;
         lock.hold(&format!("no reply to ch_{key}7a7b7c")).await.unwrap();
+        held.push(locker.get(key).await.unwrap().unwrap().revision());
         desk.bench.clock.advance(MINUTE);
     }
     let status = status_of(&desk).await;
     let [group] = status.groups.as_slice() else { panic!("{status:?}") };
     assert_eq!((group.count, group.sample.as_str()), (3, "oldest"));
     assert_eq!(group.sample_cause.as_deref(), Some("no reply to ch_oldest7a7b7c"));
+    assert_eq!(group.sample_revision.as_ref(), Some(&held[0]));
     assert_eq!(group.first, Some(desk.now() - TimeDelta::minutes(3)), "since its work began");
     assert_eq!(group.last, Some(desk.now() - TimeDelta::minutes(1)));
     assert_eq!(status.rows_read, 3);
@@ -98,6 +101,24 @@ async fn workflow_in_time_has_no_need_and_is_found() {
     assert_eq!((status_of(&desk).await.count(), status_of(&desk).await.rows_read), (0, 0), "not even read");
     desk.bench.clock.advance(MINUTE * 6);
     assert_eq!(found().await, of(None, Some(Need::Undriven)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn token_that_moves_to_another_list_is_listed_once() {
+    let desk = Desk::new().await;
+    let (locker, wire) = desk.bench.machine();
+    let lock = held_by(desk.bench.machine().0.token("moves")).await;
+    wire.next([Fate::Ok, Fate::HeldBefore]);
+    let list = tokio::spawn(async move { Console::new().tokens(&locker).list(&Filter::new()).await });
+    while wire.held() == 0 {
+        assert!(!list.is_finished(), "it reads two lists");
+        tokio::task::yield_now().await;
+    }
+    lock.hold("odd").await.unwrap();
+    wire.let_through();
+    let listed = list.await.unwrap().unwrap();
+    let keys: Vec<_> = listed.matches.iter().map(|it| it.work.key()).collect();
+    assert_eq!((keys, listed.rows_read), (vec!["moves"], 2), "it was in both lists");
 }
 
 /// Waits for a provider that is busy.

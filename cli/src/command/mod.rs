@@ -328,8 +328,10 @@ async fn run_stock(
         #[cfg(feature = "console")]
         Verb::Console(serve) => serve.run(connection, output).await,
         Verb::Workflow { verb } => workflow::run(connection, verb, output).await,
-        Verb::Complete(complete) => complete.run(registry.completer(connection, own)?, output).await,
-        Verb::Reap(reap) => reap.run(&registry.completer(connection, own)?, output).await,
+        Verb::Complete(complete) => {
+            complete.run(connection, registry.completer(connection, own)?, output).await
+        }
+        Verb::Reap(reap) => reap.run(connection, &registry.completer(connection, own)?, output).await,
         Verb::Relay(relay) => relay.run(connection, registry.router(connection)?, output).await,
         Verb::Dead { verb } => dead::run(connection, verb, output).await,
         Verb::Table { verb } => table::run(connection, verb, output).await,

@@ -4,7 +4,8 @@ use clap::Args;
 use locker::workflow::Completer;
 use serde_json::json;
 
-use super::{AtATime, Bounds, Ran};
+use super::{AtATime, Bounds, Ran, quarantined};
+use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::options::Output;
 
@@ -17,7 +18,12 @@ pub(crate) struct Complete {
 }
 
 impl Complete {
-    pub(crate) async fn run(&self, completer: Completer, output: Output) -> Result<Exit, Exit> {
+    pub(crate) async fn run(
+        &self,
+        connection: &Connection,
+        completer: Completer,
+        output: Output,
+    ) -> Result<Exit, Exit> {
         let completer = self.bounds.limit.into_iter().fold(completer, Completer::limit);
         let completer = self.bounds.end().into_iter().fold(completer, Completer::deadline);
         let completer = self.at_a_time.concurrency.into_iter().fold(completer, Completer::concurrency);
@@ -34,7 +40,7 @@ impl Complete {
             )
         };
         Ran::new(counts)
-            .problem(report.quarantined, |_| "see `locker ls workflows --need quarantined`".to_owned())
+            .problem(report.quarantined, |_| quarantined(connection))
             .failed(report.broken_off + report.failed)
             .unknown(&report.unknown, unknown)
             .end(report, &shown, output)

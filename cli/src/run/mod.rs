@@ -19,7 +19,9 @@ pub(crate) use reap::Reap;
 pub(crate) use relay::Relay;
 pub(crate) use scan::Scan;
 
+use crate::connection::Connection;
 use crate::exit::Exit;
+use crate::hint::Hint;
 use crate::options::{Output, duration};
 use crate::output;
 
@@ -56,6 +58,11 @@ impl Bounds {
         let time = TimeDelta::from_std(self.deadline?).ok()?;
         output::now().checked_add_signed(time)
     }
+}
+
+/// Returns the sentence about workflows in quarantine.
+fn quarantined(connection: &Connection) -> String {
+    format!("see `{}`", Hint::List("workflows --need quarantined").on(connection))
 }
 
 /// The end of a run, in the same words for each function.

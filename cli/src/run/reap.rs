@@ -4,7 +4,8 @@ use clap::Args;
 use locker::workflow::{Completer, Reaper};
 use serde_json::json;
 
-use super::{AtATime, Bounds, Ran};
+use super::{AtATime, Bounds, Ran, quarantined};
+use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::options::Output;
 
@@ -19,7 +20,12 @@ pub(crate) struct Reap {
 impl Reap {
     /// Without its code, an old unfinished workflow would be quarantined here although its code can
     /// finish it.
-    pub(crate) async fn run(&self, completer: &Completer, output: Output) -> Result<Exit, Exit> {
+    pub(crate) async fn run(
+        &self,
+        connection: &Connection,
+        completer: &Completer,
+        output: Output,
+    ) -> Result<Exit, Exit> {
         let reaper = self.bounds.limit.into_iter().fold(Reaper::new(completer), Reaper::limit);
         let reaper = self.bounds.end().into_iter().fold(reaper, Reaper::deadline);
         let reaper = self.at_a_time.concurrency.into_iter().fold(reaper, Reaper::concurrency);
@@ -30,7 +36,7 @@ impl Reap {
             report.deleted, report.kept, report.completed, report.quarantined
         );
         Ran::new(counts)
-            .problem(report.quarantined, |_| "see `locker ls workflows --need quarantined`".to_owned())
+            .problem(report.quarantined, |_| quarantined(connection))
             .failed(report.failed)
             .unknown(&report.unknown, |names| {
                 format!("no code is registered here for {names}: run the reaper that has the code")

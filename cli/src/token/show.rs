@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::process;
 use crate::connection::Connection;
 use crate::exit::Exit;
+use crate::hint::Hint;
 use crate::options::Output;
 use crate::{output, timeline, workflow};
 
@@ -64,7 +65,8 @@ pub(super) async fn read(connection: &Connection, key: &str) -> Result<Record, E
 }
 
 fn absent(connection: &Connection, key: &str) -> Exit {
-    let said = format!("there is no token {key}; `locker ls tokens` lists unfinished tokens");
+    let ls = Hint::List("tokens").on(connection);
+    let said = format!("there is no token {key}; `{ls}` lists unfinished tokens");
     connection.with_unread(Exit::say(Exit::NOT_FOUND, said))
 }
 

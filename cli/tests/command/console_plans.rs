@@ -1,5 +1,9 @@
 //! `locker console --allow-changes`: acts on all records that match, with progress and a stop.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use locker::Locker;
 use locker_tests::command::until;
 use locker_tests::web::{Reply, Web};
 
@@ -68,6 +72,26 @@ fn plan_is_stored_before_it_is_applied_and_the_line_continues_it() {
     let again = place.run(&["apply", &file]);
     assert_eq!(again.code, 0, "{}", again.said);
     assert!(again.said.contains("12 done, 12 of them before"), "{}", again.said);
+}
+
+#[test]
+fn group_without_a_cause_offers_no_plan_of_the_whole_group() {
+    let place = place();
+    tokio::runtime::Runtime::new().expect("a runtime").block_on(async {
+        let clock = locker_tests::TestClock::new().behind(Duration::from_secs(3600));
+        let locker = Locker::builder(&place.client(), place.table()).with_clock(Arc::new(clock));
+        drop(locker_tests::held_by(locker.build().expect("a locker").token("pay/1")).await);
+    });
+    let web = acting(&place);
+    let home = web.get("/").body;
+    let group = home.split("href=\"/group?").nth(1).and_then(|rest| rest.split('"').next());
+    let group = web.get(&format!("/group?{}", group.expect("a group").replace("&amp;", "&"))).body;
+    has(&group, &["pay/1", "may be different work", "href=\"/find\""]);
+    assert!(!group.contains("Plan an act on the whole group"), "{group}");
+    let form = web.get("/plan/new?need=overdue").form("/plan").with("reason", "relay repaired");
+    let refused = web.send(&form);
+    assert_eq!(refused.status, 409);
+    has(&refused.body, &["it has no cause"]);
 }
 
 #[test]

@@ -264,7 +264,7 @@ fn a_token_whose_command_lives_is_not_released_unless_told_so() {
         assert_eq!(place.run(&[verb, &["--running"]].concat()).code, 6);
     }
     // Neither does a plan, whenever it was made.
-    let plan = ["plan", "release", "--due", "--reason", "it is overdue"];
+    let plan = ["plan", "release", "--due", "--prefix", "pay/", "--reason", "it is overdue"];
     let refused = place.run(&plan);
     assert_eq!(refused.code, 3, "{}", refused.said);
     assert!(refused.text().contains("left out: token pay/8: its work is running"), "{}", refused.text());

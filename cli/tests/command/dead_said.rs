@@ -207,7 +207,8 @@ fn the_breaker_stops_what_is_dead_again() {
     let route = format!("*={}", queue.url);
     let relays = ["--route", &route];
     let refused = relay(&place, &queue, &relays);
-    said(&refused, 5, "0 sent, 0 waiting, 12 dead; see `locker ls messages --need dead`");
+    said(&refused, 5, "0 sent, 0 waiting, 12 dead; see `locker --");
+    said(&refused, 5, " ls messages --need dead`");
     let redrive =
         ["dead", "redrive", "--all", "--reason", "x", "--canary", "0", "--breaker", "2", "--rate", "1"];
     let seen = shown(&place.run(&redrive).said);
@@ -325,6 +326,17 @@ fn a_relay_sends_to_the_first_route_that_fits_under_its_source_and_says_what_it_
     };
     assert_eq!(of(&orders), [("\"/orders\"".to_owned(), "\"order.placed\"".to_owned())]);
     assert_eq!(of(&others), [("\"/orders\"".to_owned(), "\"order.paid\"".to_owned())]);
+}
+
+#[test]
+fn relay_that_skips_messages_exits_with_5() {
+    let place = place();
+    commit(&place, &["order/placed"; 200]);
+    let queue = Queue::start(Vec::new());
+    queue.kept.lock().expect("no panic").refuses = Some("RequestThrottled");
+    let skipped = relay(&place, &queue, &["--route", &format!("*={}/orders", queue.url)]);
+    said(&skipped, 5, "skipped, since their target is down");
+    said(&skipped, 5, "0 sent");
 }
 
 /// One that code holds, and one that code held when it died.

@@ -265,7 +265,8 @@ fn a_scan_tells_of_missing_tasks() {
     let said = format!(
         "locker: 1 missing, 1 listed in progress, 1 held {ONE_SHARD}; see `locker ls tokens --due`\n"
     );
-    assert_eq!(scanned.said, said);
+    assert_ne!(scanned.said, said, "it names the tables");
+    assert_eq!(place.without_options(&scanned.said), said);
     let json = place.run(&["scan", "--output", "json"]).json();
     assert_eq!((&json["missing"][0]["lockToken"], &json["finished"]), (&json!("lost"), &json!(true)));
 }

@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use lock_token_testing::Embedded;
 use locker_tests::Counted;
@@ -27,6 +28,19 @@ fn on_a_terminal_reports_follow_each_other_until_ctrl_c() {
         assert!(ended.success(), "{columns}: {shown}");
         assert!(!shown.contains('\u{1b}'), "no sequence for the terminal: {shown}");
     }
+}
+
+#[test]
+fn reports_are_at_least_200_ms_apart() {
+    let place = place();
+    let began = Instant::now();
+    let mut command = place.command(&["status", "--every", "0s", "--output", "json"]);
+    let mut running = command.stdout(Stdio::piped()).spawn().expect("it runs");
+    let lines = BufReader::new(running.stdout.take().expect("a pipe")).lines();
+    assert_eq!(lines.take(21).filter(Result::is_ok).count(), 21);
+    assert!(began.elapsed() >= 20 * Duration::from_millis(200), "{:?}", began.elapsed());
+    // Its reader has gone.
+    assert!(running.wait().expect("it ends").success());
 }
 
 #[test]

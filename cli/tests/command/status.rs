@@ -43,6 +43,9 @@ fn one_command_says_what_needs_an_operator_and_how_to_look_at_it() {
     let shown =
         text.lines().find(|line| line.starts_with(lines[1][0]) && line.contains(" show ")).expect("a line");
     assert!(shown.ends_with("show order/2"), "{text}");
+    let revision = place.run(&["show", "order/2", "--output", "json"]).json()["revision"].clone();
+    let id = format!("its id is {}", revision.as_str().expect("a revision"));
+    assert!(text.lines().any(|line| line.trim() == id), "{text}");
 
     let json = place.run(&["status", "--output", "json"]).json();
     assert_eq!((&json["groups"][0]["count"], &json["groups"][0]["id"]), (&3.into(), &lines[1][0].into()));

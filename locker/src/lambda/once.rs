@@ -99,10 +99,10 @@ pub struct OncePerEvent<P, H> {
 /// failed.
 ///
 /// The body of each message is read as JSON of `P`. The message returns to the queue if the body
-/// cannot be read, or if a later delivery may have another outcome: see
-/// [`or_retry`](super::or_retry). A permanent failure, a held token and another request under the
-/// same key are logged, and the message leaves the queue. After an operator has released a held
-/// token, send the message again. For batches, FIFO groups and the time of the invocation, see
+/// cannot be read, if another request has its key, or if a later delivery may have another outcome:
+/// see [`or_retry`](super::or_retry). So the queue needs a dead-letter queue. A permanent failure
+/// and a held token are logged, and the message leaves the queue. After an operator has released a
+/// held token, send the message again. For batches, FIFO groups and the time of the invocation, see
 /// [`each_message`](super::each_message).
 ///
 /// Set `FunctionResponseTypes: [ReportBatchItemFailures]` on the event source.
@@ -459,21 +459,56 @@ mod tests {
         assert_eq!(charges.runs(), 0);
     }
 
+    #[cfg(feature = "messages")]
+    type Packing = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;
+
+    #[cfg(feature = "messages")]
+    impl Charges {
+        fn packing(&self) -> impl Fn(Order, Attempt) -> Packing + use<> {
+            let handler = self.handler();
+            move |order, attempt| {
+                let charged = handler(order, attempt);
+                Box::pin(async move { charged.await.map(drop) })
+            }
+        }
+    }
+
+    /// A record of SQS.
+    #[cfg(feature = "messages")]
+    fn record(id: u64, outcome: &str) -> serde_json::Value {
+        let body = format!(r#"{{"id":{id},"cents":1,"outcome":"{outcome}"}}"#);
+        serde_json::json!({ "messageId": format!("{id} {outcome}"), "body": body })
+    }
+
+    #[tokio::test]
+    #[cfg(feature = "messages")]
+    async fn message_without_enough_time_returns_to_the_queue() {
+        let locker = locker().await;
+        let runs = Charges::default();
+        let by_default = once_each(&locker, key, runs.packing());
+        let long = by_default.clone().needs(Duration::from_secs(3600));
+        for (id, mut each, left, begins) in [
+            (1, by_default.clone(), Duration::from_secs(4), false),
+            (1, by_default, Duration::from_secs(600), true),
+            (2, long.clone(), Duration::from_secs(600), false),
+            (2, long, Duration::from_secs(7200), true),
+        ] {
+            let mut context = Context::default();
+            context.deadline = u64::try_from((SystemClock.now() + left).timestamp_millis()).unwrap();
+            let event = LambdaEvent::new(Deliveries { records: vec![record(id, "charged")] }, context);
+            let before = runs.runs();
+            let undelivered = each.call(event).await.unwrap();
+            let returned = undelivered.ids().count();
+            assert_eq!((runs.runs() - before, returned), if begins { (1, 0) } else { (0, 1) }, "{left:?}");
+        }
+    }
+
     #[tokio::test]
     #[cfg(feature = "messages")]
     async fn messages_that_may_still_succeed_return_to_the_queue() {
         let locker = locker().await;
         let runs = Charges::default();
-        let handler = runs.handler();
-        let pack = move |order: Order, attempt: Attempt| {
-            let charged = handler(order, attempt);
-            async move { charged.await.map(|_| ()) }
-        };
-        let mut each = once_each(&locker, key, pack);
-        let record = |id: u64, outcome: &str| {
-            let body = format!(r#"{{"id":{id},"cents":1,"outcome":"{outcome}"}}"#);
-            serde_json::json!({ "messageId": format!("{id} {outcome}"), "body": body })
-        };
+        let mut each = once_each(&locker, key, runs.packing());
         let mut records = vec![
             record(1, "charged"),
             record(1, "charged"),
@@ -486,5 +521,12 @@ mod tests {
         let undelivered = each.call(event).await.unwrap();
         assert_eq!(undelivered.ids().collect::<Vec<_>>(), ["2 not sent", "4 no reply", "odd"]);
         assert_eq!(runs.runs(), 4, "the second message of order 1 is a replay");
+
+        let mut same = once_each(&locker, key, runs.packing()).same(|order| order.outcome.clone());
+        let records = vec![record(5, "charged"), record(5, "another order")];
+        let event = LambdaEvent::new(Deliveries { records }, Context::default());
+        let undelivered = same.call(event).await.unwrap();
+        assert_eq!(undelivered.ids().collect::<Vec<_>>(), ["5 another order"]);
+        assert_eq!(runs.runs(), 5, "another request has its key");
     }
 }

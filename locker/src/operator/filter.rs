@@ -314,6 +314,14 @@ impl Filter {
         Ok(())
     }
 
+    /// Whether a condition on the key, the owner, the outer work or a text selects the item. The id
+    /// of its group is no such text.
+    pub(super) fn selects_the_work_of(&self, it: &Match) -> bool {
+        let others = [&self.prefix, &self.key, &self.tenant, &self.owner, &self.within];
+        self.text.as_ref().is_some_and(|text| !self.is_group(it, text))
+            || others.into_iter().any(Option::is_some)
+    }
+
     /// The same filter, but only for messages in these states.
     pub(super) fn for_messages(&self, states: Vec<MessageState>) -> Self {
         Self { tokens: None, workflows: None, late_events: false, messages: Some(states), ..self.clone() }

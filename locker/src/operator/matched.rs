@@ -135,6 +135,12 @@ impl Match {
         }
     }
 
+    /// Returns whether only the key shows the work: an overdue token whose owner left no cause.
+    #[must_use]
+    pub fn is_of_unknown_work(&self) -> bool {
+        self.need == Some(Need::Overdue) && self.alike().is_empty()
+    }
+
     pub(super) fn is_due(&self, now: DateTime<Utc>) -> bool {
         self.due.is_some_and(|due| due <= now)
     }

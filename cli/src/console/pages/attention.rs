@@ -98,7 +98,14 @@ pub(in crate::console) async fn group(desk: &Desk, asked: &Asked) -> Result<Page
         (extent.end(Markup::default()))
         @if let (true, Some(address)) = (desk.may_change, plan::address(first.need, &[("group", id)])) {
             h2 { "Act on all of them" }
-            p { a.button href=(address) { "Plan an act on the whole group" } }
+            @if first.is_of_unknown_work() {
+                p {
+                    "These tokens have no cause and may be different work. To act on some of them, "
+                    a href="/find" { "find" } " a part of their keys."
+                }
+            } @else {
+                p { a.button href=(address) { "Plan an act on the whole group" } }
+            }
         }
         h2 { "In a terminal" }
         p { (code(&hint)) }

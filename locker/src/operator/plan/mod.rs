@@ -156,6 +156,10 @@ impl Plan {
     }
 }
 
+/// The reason why a plan leaves out an overdue token without a cause.
+const UNKNOWN_WORK: &str = "it has no cause, and other tokens without a cause may be other work: select them by their \
+                            keys, their owner or a text as well";
+
 /// A record that fits, and whether the act is possible.
 enum Look {
     Possible(Planned),
@@ -167,7 +171,9 @@ impl Console {
     ///
     /// The plan contains the effect on each record. Records on which the act is not possible are
     /// left out, with the reason: work that runs, has ended, or waits by itself. A record is also
-    /// left out if it has changed since it was listed, or cannot be read. An act on
+    /// left out if it has changed since it was listed, or cannot be read. All overdue tokens
+    /// without a cause are one group, whatever their work is. So they are left out if the filter
+    /// has no condition on the key, the owner, the outer work or a text. An act on
     /// messages reads dead messages only; a restore reads archived messages, and a filter for [one
     /// message](Filter::message) reads it in every state. A redact reads work [with a
     /// result](Filter::with_result), and so the whole table of tokens.
@@ -270,6 +276,9 @@ impl Console {
         }
         Ok(match self.judge(&part, act, Scope::Many) {
             Err(refusal) => return left_out(refusal.because),
+            Ok(_) if it.is_of_unknown_work() && !filter.selects_the_work_of(&it) => {
+                return left_out(UNKNOWN_WORK.to_owned());
+            }
             Ok(meaning) => Look::Possible(Planned {
                 revision: part.revision(),
                 started: part.started(),

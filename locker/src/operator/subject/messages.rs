@@ -148,18 +148,18 @@ pub(in crate::operator) fn choices(message: &Message, now: DateTime<Utc>) -> Vec
         let until = time::to_text(until);
         format!(" (code held it until {until} and did not return: it may have compensated it)")
     });
-    // The record does not contain whether there are earlier or later messages.
-    let turn = format!("after the earlier messages of its {whose}, and later messages wait for it");
-    let again = match message.expires().filter(|_| message.stored.has_expired(now)) {
-        None => format!("{who} again {turn}{unsaid}"),
-        Some(at) => {
-            format!("it expired at {}: a relay deletes it, and does not send it{unsaid}", time::to_text(at))
-        }
-    };
     let doubt = match message.class() {
         _ if message.consumer().is_none() => " (an attempt without a response may have arrived)",
         Some(Class::InDoubt) => " (its handler may have done it, or a part)",
         _ => "",
+    };
+    // The record does not contain whether there are earlier or later messages.
+    let turn = format!("after the earlier messages of its {whose}, and later messages wait for it");
+    let again = match message.expires().filter(|_| message.stored.has_expired(now)) {
+        None => format!("{who} again{doubt} {turn}{unsaid}"),
+        Some(at) => {
+            format!("it expired at {}: a relay deletes it, and does not send it{unsaid}", time::to_text(at))
+        }
     };
     let discard =
         || choice(Verb::Discard, format!("it is deleted and not {ended}{doubt}; it blocks no message"));
