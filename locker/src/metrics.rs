@@ -1,4 +1,5 @@
-//! Metrics, through the `metrics` facade: install the recorder of your choice.
+//! Metrics, through the `metrics` facade: install the recorder of your choice. On Lambda, flush it
+//! after each event, because Lambda then freezes the process.
 //!
 //! Of lock tokens:
 //!

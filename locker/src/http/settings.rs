@@ -23,6 +23,9 @@ pub struct HttpSettings {
     /// Whether a protected request needs a key. Default: yes.
     pub required: Required,
     /// How long the handler is expected to take, from 1 second to 366 days. Default: 60 seconds.
+    ///
+    /// Set the longest time of the handler: a request that takes longer is reported as overdue. A
+    /// [`Deadline`](super::Deadline) does not change this time.
     pub expect_within: Duration,
     /// The largest request body, in bytes, that is read before it is hashed. Default: 1 MiB.
     ///

@@ -19,6 +19,9 @@
 //! }
 //! ```
 //!
+//! The alarms of the templates read metrics, so install a recorder and flush it after each event:
+//! see [`metrics`](crate::metrics).
+//!
 //! # One event at a time, or several
 //!
 //! Everything here may be shared by concurrent invocations: clients, lockers, workflows and

@@ -141,7 +141,8 @@ impl Filter {
         self
     }
 
-    /// Selects the items of a group of a [`Status`](super::Status).
+    /// Selects the items of a group of a [`Status`](super::Status). For a plan, overdue tokens
+    /// without a cause need [one more condition](super::Console::plan).
     pub fn group(mut self, id: impl Into<String>) -> Self {
         self.group = Some(id.into());
         self

@@ -93,8 +93,10 @@ impl Attempt {
     /// The idempotency key for a provider that supports one, such as Stripe.
     ///
     /// It is the same for every attempt at this token, so the provider recognises a repeated
-    /// request, even after an operator released the token. It is the token's key if that fits into
-    /// the 255 bytes that providers accept, and its SHA-256 otherwise. It changes only if an
+    /// request, even after an operator released the token. It is the token's key if that has at
+    /// most 255 bytes, and its SHA-256 otherwise. If your provider accepts fewer bytes, send a
+    /// digest of the whole key: the first part of a key is the same for many tokens. The key of a
+    /// request contains the name of its caller. It changes only if an
     /// operator released the token [with a new key](crate::Locker::release_with_new_key), or
     /// released a failure that was the answer: the provider refused the first key, and would return
     /// the refusal again.

@@ -206,7 +206,9 @@ impl<'a, W: Workflow> StartBuilder<'a, W> {
     }
 
     /// Sets the time after which no more requests are sent to DynamoDB, such as a second before the
-    /// end of a Lambda invocation. Only the outcome of work that has run is still written after
+    /// end of a Lambda invocation. A step begins only if enough time is left before it. Without a
+    /// deadline, Lambda may end the invocation during a step, which is then in doubt. Only the
+    /// outcome of work that has run is still written after
     /// this time, in one try of at most 250 milliseconds.
     pub fn deadline(mut self, deadline: impl Into<DateTime<Utc>>) -> Self {
         self.deadline = Some(deadline.into());
