@@ -130,6 +130,12 @@ impl Place {
         said.replace(&format!("locker {} ", self.options.join(" ")), "locker ")
     }
 
+    /// The endpoint of the tables, unless they are in the directory.
+    #[must_use]
+    pub fn endpoint(&self) -> Option<&str> {
+        self.options.get(5).map(String::as_str)
+    }
+
     /// Whether the tables are in the directory.
     #[must_use]
     pub fn is_embedded(&self) -> bool {
@@ -151,7 +157,7 @@ impl Place {
     /// A client of the engine of this place, for what the command does not do.
     #[must_use]
     pub fn client(&self) -> Client {
-        if let Some(endpoint) = self.options.get(5) {
+        if let Some(endpoint) = self.endpoint() {
             return client_for(endpoint, locker::client::http_client());
         }
         let file = self.path(".locker/locker.db");

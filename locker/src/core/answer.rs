@@ -395,6 +395,16 @@ mod tests {
     }
 
     #[test]
+    #[cfg(feature = "workflow")]
+    fn answers_are_compared_by_their_values() {
+        let compared = |json: &str| Encoded::plain(json.to_owned()).comparable();
+        assert_eq!(compared(r#"{"b":2,"a":1}"#), compared(r#"{"a":1, "b":2}"#));
+        assert_ne!(compared(r#"{"a":1}"#), compared(r#"{"a":2}"#));
+        let damaged = Encoded { codec: Codec::Gzip, bytes: b"damaged".to_vec() };
+        assert_eq!(damaged.comparable(), b"damaged");
+    }
+
+    #[test]
     fn a_small_answer_is_stored_as_it_is() {
         let (encoded, inline) = there_and_back("null");
         assert_eq!((encoded.codec, inline), (Codec::Json, true));
