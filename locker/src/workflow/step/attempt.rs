@@ -17,8 +17,8 @@ impl StepAttempt {
     }
 
     /// The idempotency key for the provider. It is the same for every attempt of this step by any
-    /// driver. The next version of the step's key has a different idempotency key. At most 255
-    /// bytes, and with a space in it. If your provider accepts fewer bytes, send a digest of the
+    /// driver. The next version of the step's key has a different idempotency key. It has at most
+    /// 255 bytes, and usually a space. If your provider accepts fewer bytes, send a digest of the
     /// whole key.
     #[must_use]
     pub fn idempotency_key(&self) -> &str {
