@@ -95,16 +95,13 @@ async fn write(connection: &Connection) -> Result<Vec<String>, Error> {
     let hours = |hours: u64| Duration::from_secs(hours * 60 * 60);
     let unique = format!("{}-{}", output::now().timestamp_micros(), std::process::id());
     let token = connection.locker.token(("locker/doctor", unique)).expect_within(hours(24));
+    let taken = |record: &Record| Ok(vec![not_acquired(connection, record)]);
     let lock = match token.requested_at(output::now() + hours(1)).begin().await? {
         Begun::Acquired(lock) => lock,
-        Begun::Completed(replay) => return Ok(vec![not_acquired(connection, replay.record())]),
-        Begun::Failed(failure) | Begun::Held(failure) => {
-            return Ok(vec![not_acquired(connection, failure.record())]);
-        }
-        Begun::InProgress(holder) => return Ok(vec![not_acquired(connection, holder.record())]),
-        Begun::Mismatch(record) | Begun::Restored(record) => {
-            return Ok(vec![not_acquired(connection, &record)]);
-        }
+        Begun::Completed(replay) => return taken(replay.record()),
+        Begun::Failed(failure) | Begun::Held(failure) => return taken(failure.record()),
+        Begun::InProgress(holder) => return taken(holder.record()),
+        Begun::Mismatch(record) | Begun::Restored(record) => return taken(&record),
     };
     match lock.extend(hours(25)).await {
         Ok(lock) => {

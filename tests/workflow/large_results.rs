@@ -13,7 +13,7 @@ use crate::bench::{Books, Desk, LATER};
 use crate::interleavings::{Script, input};
 
 /// A text of this many bytes that does not compress.
-fn noise(bytes: usize) -> String {
+pub(crate) fn noise(bytes: usize) -> String {
     let mut random = fastrand::Rng::with_seed(7);
     (0..bytes).map(|_| random.alphanumeric()).collect()
 }

@@ -11,6 +11,8 @@ use locker::{Failure, Intervened, Operator, Retention};
 use locker_tests::{Exchange, Fate, Gate};
 
 use crate::bench::{Books, Desk, LATER};
+use crate::interleavings::{Script, input};
+use crate::large_results::noise;
 
 const YEAR: Duration = Duration::from_secs(366 * 24 * 3600);
 
@@ -241,25 +243,11 @@ async fn killed_at_every_exchange_it_resumes_where_it_was() {
     assert!(n > 5, "{n}");
 }
 
-/// Its answer is stored in a separate item.
-#[derive(Clone)]
-struct Large;
-
-impl Workflow for Large {
-    const NAME: &'static str = "large";
-    type Input = ();
-    type Output = String;
-
-    async fn run(&self, _: &Flow, (): ()) -> Result<String, Stop> {
-        let mut random = fastrand::Rng::with_seed(7);
-        Ok((0..10_000).map(|_| random.alphanumeric()).collect())
-    }
-}
-
 #[tokio::test]
 async fn items_that_dynamodb_left_in_a_batch_are_deleted_next() {
     let desk = Desk::new().await;
-    desk.machine().0.start(&Large, "large/1", &()).run().await.unwrap();
+    let large = Script::new(|_, _| async { Ok(noise(10_000)) });
+    desk.machine().0.start(&large, "large/1", &input()).run().await.unwrap();
     assert!(sorts(&desk, "large/1").await.iter().any(|item| item.starts_with("#answer/")));
     desk.bench.clock.advance(YEAR);
     let gate = Gate::default();
@@ -268,7 +256,7 @@ async fn items_that_dynamodb_left_in_a_batch_are_deleted_next() {
         .with_clock(Arc::new(desk.bench.clock.clone()))
         .build()
         .unwrap();
-    let reaped = Reaper::new(&Completer::new(&workflows).register(Large)).run().await.unwrap();
+    let reaped = Reaper::new(&Completer::new(&workflows).register(large)).run().await.unwrap();
     assert_eq!((reaped.deleted, reaped.failed), (1, 0), "{reaped:?}");
     let left = sorts(&desk, "large/1").await;
     assert!(left.len() == 1 && left[0].starts_with("~ledger/"), "{left:?}");

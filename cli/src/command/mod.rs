@@ -64,11 +64,11 @@ struct CommandLine {
 enum Verb {
     /// Run a command once per key; later calls replay its output and exit status.
     Once(token::Once),
-    /// Show what needs an operator, grouped by cause; exits with 5 if anything does.
+    /// Show the records that need an operator, grouped by cause; exit with 5 if there are any.
     Status(status::Report),
     /// List tokens, workflows and messages by kind, need, key, customer, cause, time or owner.
     Ls(ls::Ls),
-    /// Show a token or a workflow: its state, its timeline, and what may be done now.
+    /// Show a token or a workflow: its state, its timeline, and its possible acts.
     Show(token::Show),
     /// Act on all selected tokens or workflows: a dry run with an id, then the act with --seen.
     Plan(bulk::Plan),
@@ -86,7 +86,7 @@ enum Verb {
     Redact(token::Redact),
     /// List the acts of operators: who, when, on which record, and why.
     Audit(token::Audit),
-    /// Serve a web page on this machine: what needs an operator, workflows, tokens, audit, health.
+    /// Serve a web page on this machine: groups, workflows, messages, audit, health and search.
     #[cfg(feature = "console")]
     Console(console::Serve),
     /// Show workflows, and act on one.

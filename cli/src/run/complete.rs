@@ -4,7 +4,7 @@ use clap::Args;
 use locker::workflow::Completer;
 use serde_json::json;
 
-use super::{AtATime, Bounds, Ran, quarantined};
+use super::{AtATime, Bounds, QUARANTINED, Ran};
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::options::Output;
@@ -40,7 +40,7 @@ impl Complete {
             )
         };
         Ran::new(counts)
-            .problem(report.quarantined, |_| quarantined(connection))
+            .listed(report.quarantined, QUARANTINED, connection)
             .failed(report.broken_off + report.failed)
             .unknown(&report.unknown, unknown)
             .end(report, &shown, output)

@@ -60,10 +60,8 @@ impl Bounds {
     }
 }
 
-/// Returns the sentence about workflows in quarantine.
-fn quarantined(connection: &Connection) -> String {
-    format!("see `{}`", Hint::List("workflows --need quarantined").on(connection))
-}
+/// The arguments of `ls` for the workflows that a run put in quarantine.
+const QUARANTINED: &str = "workflows --need quarantined";
 
 /// The end of a run, in the same words for each function.
 struct Ran {
@@ -84,6 +82,11 @@ impl Ran {
             self.sentences.push(said(count));
         }
         self
+    }
+
+    /// Adds the line that lists the records, if the count is not 0. `ls`: the arguments of `ls`.
+    fn listed(self, count: usize, ls: &'static str, connection: &Connection) -> Self {
+        self.problem(count, |_| format!("see `{}`", Hint::List(ls).on(connection)))
     }
 
     /// Adds a fact that is no problem, if the count is not 0.

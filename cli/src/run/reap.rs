@@ -4,7 +4,7 @@ use clap::Args;
 use locker::workflow::{Completer, Reaper};
 use serde_json::json;
 
-use super::{AtATime, Bounds, Ran, quarantined};
+use super::{AtATime, Bounds, QUARANTINED, Ran};
 use crate::connection::Connection;
 use crate::exit::Exit;
 use crate::options::Output;
@@ -36,7 +36,7 @@ impl Reap {
             report.deleted, report.kept, report.completed, report.quarantined
         );
         Ran::new(counts)
-            .problem(report.quarantined, |_| quarantined(connection))
+            .listed(report.quarantined, QUARANTINED, connection)
             .failed(report.failed)
             .unknown(&report.unknown, |names| {
                 format!("no code is registered here for {names}: run the reaper that has the code")

@@ -9,7 +9,6 @@ use serde_json::json;
 use super::{AtATime, Bounds, Ran};
 use crate::connection::Connection;
 use crate::exit::Exit;
-use crate::hint::Hint;
 use crate::options::Output;
 
 #[derive(Debug, Args)]
@@ -56,7 +55,7 @@ impl Relay {
             .note(report.waiting, |_| {
                 "targets did not accept the waiting messages; later runs send them again".to_owned()
             })
-            .problem(report.dead, |_| format!("see `{}`", Hint::List("messages --need dead").on(connection)))
+            .listed(report.dead, "messages --need dead", connection)
             .note(report.expired, |count| format!("{count} expired and were deleted"))
             .note(report.taken_elsewhere, |count| format!("{count} subjects belong to another relay"))
             .failed(report.failed)

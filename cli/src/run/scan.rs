@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use super::{Bounds, Ran};
 use crate::connection::Connection;
 use crate::exit::Exit;
-use crate::hint::Hint;
 use crate::options::Output;
 use crate::output::{self, Text};
 
@@ -36,7 +35,7 @@ impl Scan {
             output::shards_read(connection.settings.shards)
         );
         Ran::new(counts)
-            .problem(missing, |_| format!("see `{}`", Hint::List("tokens --due").on(connection)))
+            .listed(missing, "tokens --due", connection)
             .failed(report.unreadable)
             .end(report, &shown, output)
     }

@@ -30,6 +30,13 @@ pub(crate) fn planned(web: &Web, need: &str, fields: &[(&str, &str)]) -> (String
     follow(web, &web.send(&form))
 }
 
+/// The page of the most urgent group.
+fn first_group(web: &Web) -> String {
+    let home = web.get("/").body;
+    let group = home.split("href=\"/group?").nth(1).and_then(|rest| rest.split('"').next());
+    web.get(&format!("/group?{}", group.expect("a group").replace("&amp;", "&"))).body
+}
+
 /// Waits until the page of a plan has a text.
 pub(crate) fn await_text(web: &Web, path: &str, text: &str) -> String {
     until(|| web.get(path).body.contains(text));
@@ -47,9 +54,7 @@ fn plan_is_stored_before_it_is_applied_and_the_line_continues_it() {
     let place = place();
     hold(&place, 12);
     let web = acting(&place);
-    let home = web.get("/").body;
-    let group = home.split("href=\"/group?").nth(1).and_then(|rest| rest.split('"').next());
-    let group = web.get(&format!("/group?{}", group.expect("a group").replace("&amp;", "&"))).body;
+    let group = first_group(&web);
     let form = group.split("href=\"/plan/new?").nth(1).and_then(|rest| rest.split('"').next());
     let form = web.get(&format!("/plan/new?{}", form.expect("a plan").replace("&amp;", "&")));
     has(&form.body, &["Act on all held tokens of the group ", "release", "resolve", "close"]);
@@ -83,9 +88,7 @@ fn group_without_a_cause_offers_no_plan_of_the_whole_group() {
         drop(locker_tests::held_by(locker.build().expect("a locker").token("pay/1")).await);
     });
     let web = acting(&place);
-    let home = web.get("/").body;
-    let group = home.split("href=\"/group?").nth(1).and_then(|rest| rest.split('"').next());
-    let group = web.get(&format!("/group?{}", group.expect("a group").replace("&amp;", "&"))).body;
+    let group = first_group(&web);
     has(&group, &["pay/1", "may be different work", "href=\"/find\""]);
     assert!(!group.contains("Plan an act on the whole group"), "{group}");
     let form = web.get("/plan/new?need=overdue").form("/plan").with("reason", "relay repaired");
