@@ -6,12 +6,15 @@ import org.eclipse.jetty.server.Server;
 import org.eclipse.jetty.server.ServerConnector;
 import software.amazon.dynamodb.services.local.main.ServerRunner;
 
-/** Starts DynamoDB Local on loopback alone, where its own command listens on every address. */
+/**
+ * Starts DynamoDB Local on loopback alone, where its own command listens on every address. Its tables
+ * are the same for each access key.
+ */
 class LoopbackDynamoDb {
     /** The file that is written with the port once the server listens. */
     public static void main(String[] args) throws Exception {
         var proxy = ServerRunner.createServerFromCommandLineArgs(
-                new String[] {"-inMemory", "-disableTelemetry", "-port", "8000"});
+                new String[] {"-inMemory", "-sharedDb", "-disableTelemetry", "-port", "8000"});
         Field field = proxy.getClass().getDeclaredField("server");
         field.setAccessible(true);
         ServerConnector listening = null;

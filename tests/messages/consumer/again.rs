@@ -235,6 +235,7 @@ async fn restored_message_holds_up_those_behind_it_again() {
     let archived = in_state(&workflows, MessageState::Archived).await.remove(0);
     assert_eq!((archived.work(), archived.body()), (dead.work(), "a/1"));
     assert_eq!(workflows.archive(&dead, &ada()).await.unwrap(), Intervened::Changed);
+    post.desk.bench.clock.advance(MINUTE);
     assert_eq!(hear(&consumer, &warehouse, "a/2").await.unwrap(), Received::DeadLettered);
     assert_eq!(workflows.restore(&archived, &ada()).await.unwrap(), Intervened::Done);
     let bodies: Vec<_> = the_dead(&workflows).await.iter().map(|it| it.body().to_owned()).collect();
