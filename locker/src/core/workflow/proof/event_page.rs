@@ -346,6 +346,18 @@ fn event_without_an_id_is_known_by_the_call_that_stored_it() {
     assert!(!is_its(&other), "the same amount is paid every month");
 }
 
+/// A later version may have replaced the receipt of a wait, so it is written only on request.
+#[test]
+fn event_and_requested_wait_have_a_receipt_each() {
+    let receipts = |record: Option<EventRecord>| {
+        let record = record.expect("a record");
+        [false, true].map(|of_waits| receipt_places(&record, start(), of_waits).len())
+    };
+    assert_eq!(receipts(record_in("waiting")), [0, 1]);
+    assert_eq!(receipts(record_in("given")), [1, 2]);
+    assert_eq!(receipts(Some(given(None, "waiting"))), [1, 1], "no code waits");
+}
+
 #[test]
 fn record_of_a_former_life_is_no_event() {
     let mut header = Header::clone(&header_in("waiting"));
