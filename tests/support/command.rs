@@ -124,10 +124,16 @@ impl Place {
         Ran::of(self.command_of(binary.as_ref(), arguments).output().expect("the command runs"))
     }
 
+    /// A line to paste, as the command prints it for this place.
+    #[must_use]
+    pub fn line(&self, call: &str) -> String {
+        format!("locker {} {call}", self.options.join(" "))
+    }
+
     /// A text of the command in which the lines to paste have no options of this place.
     #[must_use]
     pub fn without_options(&self, said: &str) -> String {
-        said.replace(&format!("locker {} ", self.options.join(" ")), "locker ")
+        said.replace(&self.line(""), "locker ")
     }
 
     /// The endpoint of the tables, unless they are in the directory.
