@@ -6,7 +6,7 @@ use super::sample::{self, at, by, stamp, start, undo};
 use crate::core::answer::Encoded;
 use crate::core::workflow::event::{
     Arrived, Decision, EventAct, EventData, EventRecord, EventRefusal, EventState, Former, Identity, Met,
-    NewWait, Reached, Signal, Signalled, fitting, receipt_places,
+    NewWait, Reached, Signal, Signalled, fitting, owes, receipt_places,
 };
 use crate::core::workflow::header::{Header, HeaderData, HeaderEvent, OperatorAct, State};
 use crate::core::workflow::place::Place;
@@ -519,4 +519,13 @@ fn transaction_takes_ninety_records_and_three_megabytes() {
     assert_eq!((taken, fitting(&small[..20], 60)), ([90, 30, 0, 0], 20));
     let large = [MEGABYTE, MEGABYTE, MEGABYTE, 1].map(sized);
     assert_eq!((fitting(&large, 0), fitting(&large, 88)), (3, 2));
+}
+
+/// An unread event may still be taken.
+#[test]
+fn only_a_late_event_owes_its_compensation() {
+    let owing: Vec<&str> = STATES.into_iter().filter(|state| owes(record_in(state).as_slice())).collect();
+    assert_eq!(owing, ["late"]);
+    let events = ["taken", "late", "handled"].map(|state| record_in(state).expect("a record"));
+    assert!(owes(&events), "one of them is enough");
 }
