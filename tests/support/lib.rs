@@ -47,6 +47,15 @@ pub const HOUR: Duration = Duration::from_secs(60 * 60);
 /// One day.
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// Ends the task of a process that dies, and waits until it sends no more requests.
+///
+/// The embedded engine executes requests in their order. So each later request finds what the task
+/// has sent.
+pub async fn kill<T>(process: tokio::task::JoinHandle<T>) {
+    process.abort();
+    drop(process.await);
+}
+
 /// The operator of a test that needs only one.
 pub fn ada() -> locker::Operator {
     locker::Operator::new("ada", "the provider's books say so").expect("an operator")

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_token_testing::Fate;
 use locker::workflow::{Completer, Event, Outcome, Reaper, Signalled, State};
 use locker::{Error, Intervened, Retention};
-use locker_tests::{DAY, ada};
+use locker_tests::{DAY, ada, kill};
 
 use crate::attacked_30::{completed, many_in_doubt, ran, state};
 use crate::bench::{Desk, LATER};
@@ -385,7 +385,7 @@ async fn receipts_are_deleted_with_their_workflow() {
         while wire.held() == 0 && !run.is_finished() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        run.abort();
+        kill(run).await;
         assert_eq!(receipts(&desk).await, 2, "by its id, and by its name");
         assert_eq!(state(&desk, 2).await.is_some(), continues);
         let cancelled = desk.machine().0.cancel("r/1", 1 + u32::from(continues), &ada()).await.unwrap();

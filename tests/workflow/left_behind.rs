@@ -12,7 +12,7 @@ use locker::workflow::{
     Completer, Flow, List, Outcome, Reported, RetryPolicy, State, StepState, Stop, Workflow,
 };
 use locker::{Clock as _, Failure, Intervened};
-use locker_tests::{TestClock, ada};
+use locker_tests::{TestClock, ada, kill};
 
 use crate::bench::{Desk, LATER};
 use crate::reported::{Order, Reply};
@@ -381,7 +381,7 @@ async fn a_takeover_does_not_renew_the_time_for_which_the_provider_recognises_th
             while code.calls.lock().unwrap().len() == before && !dies.is_finished() {
                 tokio::task::yield_now().await;
             }
-            dies.abort();
+            kill(dies).await;
             desk.bench.clock.advance(Duration::from_secs(20 * 60));
         }
         let calls = code.calls.lock().unwrap().clone();

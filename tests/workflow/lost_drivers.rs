@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use locker::workflow::{Compensated, Completer, Exhausted, Flow, List, Outcome, State, Stop, Workflow};
 use locker::{Failure, Intervened};
-use locker_tests::{Fate, ada};
+use locker_tests::{Fate, ada, kill};
 use tokio::sync::Semaphore;
 
 use crate::bench::{Books, Desk, LATER};
@@ -39,8 +39,7 @@ impl Funds {
         while self.books.entries().len() == before && !driver.is_finished() {
             tokio::task::yield_now().await;
         }
-        driver.abort();
-        let _ = driver.await;
+        kill(driver).await;
         desk.bench.clock.advance(LATER);
     }
 }
@@ -524,8 +523,7 @@ async fn refund_after_all_lost_drivers_is_tried_again() {
             assert!(!driver.is_finished());
             tokio::task::yield_now().await;
         }
-        driver.abort();
-        let _ = driver.await;
+        kill(driver).await;
         desk.bench.clock.advance(LATER);
     }
     for _ in 0..3 {
@@ -563,8 +561,7 @@ async fn unreadable_keyed_record_does_not_keep_lost_drivers_from_counting() {
     {
         tokio::task::yield_now().await;
     }
-    driver.abort();
-    let _ = driver.await;
+    kill(driver).await;
     let is_it = |it: &std::collections::HashMap<_, _>| {
         it.get("workflow")
             .is_some_and(|it: &aws_sdk_dynamodb::types::AttributeValue| it.as_s().unwrap() == "card/1")

@@ -8,7 +8,7 @@ use locker::workflow::{
     Completer, Flow, Limits, List, Outcome, Reaper, RetryPolicy, State, Stop, Workflow, Workflows,
 };
 use locker::{Failure, Intervened, Operator, Retention};
-use locker_tests::{Exchange, Fate, Gate};
+use locker_tests::{Exchange, Fate, Gate, kill};
 
 use crate::bench::{Books, Desk, LATER};
 use crate::interleavings::{Script, input};
@@ -223,7 +223,7 @@ async fn killed_at_every_exchange_it_resumes_where_it_was() {
             tokio::time::sleep(Duration::from_micros(200)).await;
         }
         let ended = run.is_finished();
-        run.abort();
+        kill(run).await;
         desk.bench.clock.advance(LATER);
         let (workflows, _) = desk.machine();
         if workflows.get(key.as_str(), 1).await.unwrap().is_some() {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use locker::workflow::{List, Outcome, State, StepState};
-use locker_tests::Fate;
+use locker_tests::{Fate, kill};
 
 use crate::bench::{Desk, LATER};
 use crate::ten::{Ten, put_right};
@@ -37,8 +37,7 @@ async fn killed_at(desk: &Desk, ten: &Ten, key: &str, n: usize, death: Death) {
     while wire.count() <= n && !drive.is_finished() {
         tokio::time::sleep(Duration::from_micros(200)).await;
     }
-    drive.abort();
-    let _ = drive.await;
+    kill(drive).await;
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use aws_sdk_dynamodb::types::{AttributeValue, Put};
 use locker::Failure;
 use locker::Intervened;
 use locker::workflow::{Compensated, Compensation, Completer, Flow, Outcome, State, Stop, Workflow};
-use locker_tests::{Fate, ada};
+use locker_tests::{Fate, ada, kill};
 
 use super::{Script, input, transient};
 use crate::bench::{Desk, LATER};
@@ -46,7 +46,7 @@ async fn a_late_outcome_is_compensated_once_though_the_first_compensation_was_ki
         while wire.count() <= n && !dying.is_finished() {
             tokio::time::sleep(Duration::from_micros(200)).await;
         }
-        dying.abort();
+        kill(dying).await;
         script.gate.add_permits(10);
         late.await.unwrap().unwrap();
         for _ in 0..2 {
