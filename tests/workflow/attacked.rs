@@ -9,7 +9,7 @@ use locker::workflow::{
     Stop, Unreached, Workflow,
 };
 use locker::{Failure, Intervened};
-use locker_tests::{DAY, Fate, ada};
+use locker_tests::{DAY, Fate, ada, kill};
 use tokio::sync::Semaphore;
 
 use crate::bench::{Books, Desk, LATER};
@@ -170,8 +170,7 @@ impl Killed {
         while self.books.entries().len() == before && !driver.is_finished() {
             tokio::task::yield_now().await;
         }
-        driver.abort();
-        let _ = driver.await;
+        kill(driver).await;
         desk.bench.clock.advance(LATER);
         self.books.entries().len() > before
     }
@@ -286,8 +285,7 @@ async fn lost_runs_of_one_owner_that_recorded_a_step_do_not_count() {
         while code.books.entries().len() < run && !driver.is_finished() {
             tokio::task::yield_now().await;
         }
-        driver.abort();
-        let _ = driver.await;
+        kill(driver).await;
         desk.bench.clock.advance(Duration::from_secs(1));
     }
     let reason = desk.view("k/1").await.reason().map(str::to_owned);

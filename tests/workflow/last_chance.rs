@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use locker::workflow::{Completer, Flow, List, Reaper, ReaperReport, RetryPolicy, State, Stop, Workflow};
 use locker::{Failure, Intervened, Operator, RunReport};
-use locker_tests::Fate;
+use locker_tests::{Fate, kill};
 
 use crate::bench::{Books, Desk, LATER};
 
@@ -155,8 +155,7 @@ async fn last_attempt_is_made_after_any_number_of_lost_drivers() {
         while code.books.entries().len() < run {
             tokio::task::yield_now().await;
         }
-        driver.abort();
-        let _ = driver.await;
+        kill(driver).await;
         desk.bench.clock.advance(LATER);
     }
     desk.bench.clock.advance(OLD);

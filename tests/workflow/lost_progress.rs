@@ -9,7 +9,7 @@ use locker::workflow::{
     Stop, Workflow,
 };
 use locker::{Failure, Intervened};
-use locker_tests::{DAY, ada};
+use locker_tests::{DAY, ada, kill};
 
 use crate::bench::{Books, Desk, LATER};
 use crate::interleavings::{forever, transient};
@@ -56,8 +56,7 @@ impl Killed {
         while self.books.entries().len() == before && !driver.is_finished() {
             tokio::task::yield_now().await;
         }
-        driver.abort();
-        let _ = driver.await;
+        kill(driver).await;
         desk.bench.clock.advance(LATER);
         self.books.entries().len() > before
     }
@@ -167,8 +166,7 @@ async fn runs_alone<W: Workflow + Clone>(desk: &Desk, code: &W, books: &Books) -
     while books.entries().len() == before && !driver.is_finished() {
         tokio::task::yield_now().await;
     }
-    driver.abort();
-    let _ = driver.await;
+    kill(driver).await;
     books.entries()[before] == "neighbour"
 }
 
@@ -262,8 +260,7 @@ async fn exhausted_workflow_does_not_run_while_it_waits_for_a_charge() {
     while code.books.entries().is_empty() {
         tokio::task::yield_now().await;
     }
-    caller.abort();
-    let _ = caller.await;
+    kill(caller).await;
     for _ in 0..150 {
         desk.bench.clock.advance(Duration::from_secs(600));
         Completer::new(&workflows).register(code.clone()).run().await.unwrap();
